@@ -82,8 +82,8 @@ struct DimRule {
     std::vector<int> factors;  ///< indices into OpRule::factors, major to minor; empty: never split
     std::optional<Window> window;  ///< only with exactly one factor
     /// Position i of the major factor stands for block (i + rotation) mod its extent of the dim: what
-    /// a device has that is so many further in a ring (BlockAttention).
-    std::int64_t rotation = 0;
+    /// a device has that is so many further in a ring (BlockAttention; 0 in its first step).
+    std::optional<std::int64_t> rotation;
     friend bool operator==(const DimRule&, const DimRule&) = default;
 };
 

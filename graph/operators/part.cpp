@@ -39,9 +39,10 @@ Positions merged_positions(const OpRule& rule, const DimRule& dim, const Box& bo
         const auto f = static_cast<std::size_t>(dim.factors[i]);
         Positions wider;
         const bool is_full = merged == all_positions(width);
-        const bool is_rotated = i == 0 && dim.rotation != 0;
+        const std::int64_t rotation = i == 0 ? dim.rotation.value_or(0) : 0;
+        const bool is_rotated = rotation != 0;
         Positions moved;
-        if (is_rotated) moved = rotated(box[f], dim.rotation, rule.factors[f].extent);
+        if (is_rotated) moved = rotated(box[f], rotation, rule.factors[f].extent);
         for (const Range range : is_rotated ? moved : box[f]) {
             if (is_full) {
                 append(wider, {range.begin * width, range.end * width});

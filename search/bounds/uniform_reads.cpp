@@ -86,7 +86,7 @@ bool is_read_evenly(const Problem& problem, graph::Use use) {
     if (operand.apply_once) return false;
     if (!is_made_of_factors(rule, operand, tensor.shape, true)) return false;
     for (std::size_t d = 0; d < operand.dims.size(); ++d) {
-        if (operand.dims[d].rotation != 0) return false;
+        if (operand.dims[d].rotation.value_or(0) != 0) return false;
         if (!operand.dims[d].window) continue;
         const auto f = static_cast<std::size_t>(operand.dims[d].factors[0]);
         if (problem.facts().batch_digits(use.op)[f].extent > 0) return false;

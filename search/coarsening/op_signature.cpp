@@ -61,7 +61,7 @@ private:
         for (const std::int64_t extent : tensor.shape) like.numbers.push_back(extent);
         for (const graph::DimRule& dim : rule.dims) {
             add(like, -3, dim.window.has_value());
-            add(like, -4, dim.rotation);
+            add(like, -4, dim.rotation.value_or(-1));
             if (dim.window) {
                 add(like, dim.window->stride, dim.window->before);
                 add(like, dim.window->after, dim.window->divisor);

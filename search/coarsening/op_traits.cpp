@@ -31,7 +31,7 @@ public:
     void add(double value) { add(std::to_string(value)); }
     void add(const graph::DimRule& dim) {
         add(dim.factors);
-        add(dim.rotation);
+        add(dim.rotation.value_or(-1));
         if (!dim.window) return add(std::int64_t{-1});
         for (const std::int64_t value :
              {dim.window->stride, dim.window->before, dim.window->after, dim.window->divisor}) {

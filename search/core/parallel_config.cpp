@@ -69,6 +69,7 @@ public:
         }
         check_layers();
         check_experts();
+        check_context();
         return config_;
     }
 
@@ -86,6 +87,13 @@ private:
             config_.sequence = value ? number(key, *value, 0, 1) == 1 : true;
             return;
         }
+        if (key == "cp-by") {
+            if (value != "heads" && value != "queries") {
+                fail(fmt::format("cp-by={}: expected heads or queries.", value.value_or("")));
+            }
+            config_.context_by_heads = value == "heads";
+            return;
+        }
         if (key == "layers") {
             config_.layers = layers(value.value_or(""));
             return;
@@ -100,8 +108,8 @@ private:
             return;
         }
         fail(
-            fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, ep, vpp, zero, sp, layers, "
-                        "order, as in dp=2,tp=4,pp=2,zero=1,sp.",
+            fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, ep, vpp, zero, sp, cp-by, "
+                        "layers, order, as in dp=2,tp=4,pp=2,zero=1,sp.",
                         key));
     }
 
@@ -151,6 +159,11 @@ private:
                         *config_.data, experts));
     }
 
+    void check_context() const {
+        if (!config_.context_by_heads || config_.context.value_or(1) > 1) return;
+        fail("cp-by says how cp devices share attention. Say cp=2 or more, or leave it out.");
+    }
+
     /// Where cp is not among them it comes behind tp; ep is the inner part of dp.
     [[nodiscard]] GridOrder order(std::string_view value) const {
         std::vector<GridDim> dims;
@@ -198,6 +211,7 @@ ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual
         if (!(all.*row.field)) all.*row.field = usual.*row.field;
     }
     if (!all.sequence) all.sequence = usual.sequence;
+    if (!all.context_by_heads) all.context_by_heads = usual.context_by_heads;
     if (!all.layers) all.layers = usual.layers;
     if (!all.order) all.order = usual.order;
     return all;
@@ -219,6 +233,7 @@ std::string ParallelConfig::text() const {
         if (const auto& value = this->*row.field) add(fmt::format("{}={}", row.name, *value));
     }
     if (sequence) add(*sequence ? "sp" : "sp=0");
+    if (context_by_heads) add(*context_by_heads ? "cp-by=heads" : "cp-by=queries");
     if (layers) add("layers=" + text_of(*layers));
     if (order) {
         std::string names;

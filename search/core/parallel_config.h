@@ -8,6 +8,8 @@
 //     tp      devices of a group that share every op with a weight
 //     pp      stages of a pipeline
 //     cp      context parallelism: devices that share the positions of the sequence, and not the weights
+//     cp-by   what attention is split by over these: heads, or queries (where nothing is said, whichever
+//             is quicker)
 //     ep      expert parallelism: of dp, so many neighbours have the experts of a layer in parts
 //     vpp     chunks of the model in each stage (interleaved schedule)
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
@@ -50,14 +52,17 @@ struct LayerCut {
 };
 
 struct ParallelConfig {
-    std::optional<int> data;         ///< dp, >= 1
-    std::optional<int> tensor;       ///< tp, >= 1
-    std::optional<int> pipeline;     ///< pp, >= 1
-    std::optional<int> context;      ///< cp, >= 1
-    std::optional<int> experts;      ///< ep, >= 1, a divisor of dp
-    std::optional<int> chunks;       ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
-    std::optional<int> zero;         ///< 0 to 3
-    std::optional<bool> sequence;    ///< sp
+    std::optional<int> data;       ///< dp, >= 1
+    std::optional<int> tensor;     ///< tp, >= 1
+    std::optional<int> pipeline;   ///< pp, >= 1
+    std::optional<int> context;    ///< cp, >= 1
+    std::optional<int> experts;    ///< ep, >= 1, a divisor of dp
+    std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
+    std::optional<int> zero;       ///< 0 to 3
+    std::optional<bool> sequence;  ///< sp
+    /// cp-by: heads, which everybody exchanges positions for before attention and back behind it, or
+    /// queries, whose devices need all keys and values.
+    std::optional<bool> context_by_heads;
     std::optional<LayerCut> layers;  ///< where nothing is said: by work
     std::optional<GridOrder> order;  ///< the same: kMegatronOrder
 

@@ -87,6 +87,9 @@ GridStyle style_of(const ParallelConfig& config) {
     if (config.sequence) {
         style.between = *config.sequence ? BetweenProducts::sharded : BetweenProducts::repeated;
     }
+    if (config.context_by_heads) {
+        style.attention = *config.context_by_heads ? AttentionBy::heads : AttentionBy::queries;
+    }
     return style;
 }
 
@@ -97,6 +100,7 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
                           .tensor = grid.group_size,
                           .pipeline = grid.stages,
                           .sequence = said.sequence,
+                          .context_by_heads = said.context_by_heads,
                           .layers = said.layers,
                           .order = said.order};
     if (grid.context > 1) config.context = grid.context;

@@ -133,6 +133,7 @@ GroupSplit Grids::split_context(const Grid& grid, const Splits& splits) const {
                                        .whole_batch = samples == grid.groups,
                                        .micro_batches = policy_.micro_batches,
                                        .must_share = MustShare::activations,
+                                       .attention = style_.attention,
                                        .allows = allows});
 }
 

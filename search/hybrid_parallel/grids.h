@@ -57,6 +57,7 @@ struct Grid {
 struct GridStyle {
     bool share_weights = false;  ///< GroupSplitOptions
     BetweenProducts between = BetweenProducts::free;
+    AttentionBy attention = AttentionBy::free;
     GridOrder order = kMegatronOrder;
     std::optional<std::vector<int>> layers;  ///< LayerCut::counts; nullopt: by work
 };

@@ -115,6 +115,7 @@ int GroupForms::weight_of(OpId id) const {
 GroupForms::Shares GroupForms::shares_of(OpId id) const {
     const bool of_weights = options_.must_share == MustShare::weights;
     const bool of_experts = options_.must_share == MustShare::experts;
+    const bool of_activations = options_.must_share == MustShare::activations;
     if (options_.must_share == MustShare::nothing || !problem_.facts().is_batched(id)) return {};
     const std::size_t result = problem_.graph().op(id).inputs.size();
     if (const int weight = weight_of(id); weight >= 0) {
@@ -126,7 +127,11 @@ GroupForms::Shares GroupForms::shares_of(OpId id) const {
     }
     if (!problem_.facts().rule(id).matrix_product || !has_heads(id)) return {};
     if (of_weights) return {.parts = {0, 1, result}, .whole = {}};
-    return {.parts = {0, result}, .whole = {}, .batch_alone = of_experts};
+    Shares shares{.parts = {0, result}, .whole = {}, .batch_alone = of_experts};
+    if (of_activations && options_.attention != AttentionBy::free) {
+        shares.by_heads = options_.attention == AttentionBy::heads;
+    }
+    return shares;
 }
 
 /// Has a product a factor, not of the batch, that both operands and the result have?
@@ -141,6 +146,13 @@ bool GroupForms::has_heads(OpId id) const {
         }
     }
     return false;
+}
+
+/// Does each device have the keys (operand 1) of its own heads, or all of them, one block after the
+/// other in a ring?
+bool GroupForms::is_by_heads(const graph::OpRule& rule, const Axis& choice) const {
+    const Form keys = form_of(rule.operands[1], rule, choice);
+    return keys.shards && !rule.operands[1].dims[static_cast<std::size_t>(keys.dim)].rotation;
 }
 
 /// Of the ways to share what an op looks something up in, those where each device finds some of the
@@ -208,7 +220,8 @@ void GroupForms::find_forms(OpId id) {
         const auto is_shards = [&](std::size_t i) { return forms[i] >= kFirstShards; };
         const bool as_asked = std::ranges::all_of(shares.parts, is_shards) &&
                               std::ranges::none_of(shares.whole, is_shards) &&
-                              (!shares.batch_alone || is_batch(id, choice));
+                              (!shares.batch_alone || is_batch(id, choice)) &&
+                              (!shares.by_heads || *shares.by_heads == is_by_heads(rule, choice));
         if (!choice.is_replica() && !as_asked) continue;
         kept.push_back(choice);
         std::vector<FormNumber>& all = forms_[id.index()];
@@ -233,7 +246,7 @@ GroupForms::Form GroupForms::form_of(const graph::TensorRule& tensor, const grap
                         .dim = static_cast<int>(d),
                         .chunk = minor * ((block + degree_ - 1) / degree_),
                         .period = minor * block,
-                        .rotated = tensor.dims[d].rotation != 0};
+                        .rotated = tensor.dims[d].rotation.value_or(0) != 0};
             }
             minor *= extent;
         }

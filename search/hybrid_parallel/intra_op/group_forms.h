@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,10 +66,12 @@ private:
     struct Shares {
         std::vector<std::size_t> parts;
         std::vector<std::size_t> whole;
-        bool batch_alone = false;  ///< by dims of the batch
+        bool batch_alone = false;           ///< by dims of the batch
+        std::optional<bool> by_heads = {};  ///< AttentionBy
     };
     [[nodiscard]] Shares shares_of(graph::OpId op) const;
     [[nodiscard]] bool has_heads(graph::OpId op) const;
+    [[nodiscard]] bool is_by_heads(const graph::OpRule& rule, const plan::Axis& choice) const;
     [[nodiscard]] bool is_of_experts(graph::OpId op) const;
     [[nodiscard]] bool has_experts() const;
     void look_up_in_parts(const graph::OpRule& rule, std::vector<plan::Axis>& choices) const;

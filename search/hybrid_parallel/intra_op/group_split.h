@@ -55,12 +55,20 @@ enum class MustShare : std::uint8_t {
     experts,
 };
 
+/// What attention is split by under MustShare::activations.
+enum class AttentionBy : std::uint8_t {
+    free,     ///< whichever is quicker
+    heads,    ///< so that each device has some of the keys' heads, too (DeepSpeed Ulysses)
+    queries,  ///< each has all heads; it needs all keys, at once or block by block
+};
+
 struct GroupSplitOptions {
     plan::DeviceSet group;     ///< one of the groups; two devices or more
     plan::DeviceSet replicas;  ///< the first device of each group; the groups share the batch
     bool whole_batch = false;  ///< may the batch be split inside the group? Only when it is alone.
     int micro_batches = 1;
     MustShare must_share = MustShare::nothing;
+    AttentionBy attention = AttentionBy::free;
     BetweenProducts between = BetweenProducts::free;
     /// May the op be split so? Unsaid: where it is legal over the group alone.
     std::function<bool(graph::OpId, const plan::Axis&)> allows = {};

@@ -127,7 +127,7 @@ std::string text_of(const DimRule& dim, const OpRule& rule) {
     if (dim.factors.empty()) return ".";
     std::vector<std::string> names;
     for (const int f : dim.factors) names.push_back(rule.factors[std::size_t(f)].name);
-    if (dim.rotation != 0) names[0] += fmt::format("+{}", dim.rotation);
+    if (dim.rotation) names[0] += fmt::format("+{}", *dim.rotation);
     std::string text = fmt::format("{}", fmt::join(names, " "));
     if (names.size() > 1) text = "(" + text + ")";
     if (!dim.window) return text;

@@ -43,7 +43,7 @@ std::vector<std::size_t> elements_at(const OpRule& rule, const graph::TensorRule
             range = operand_range(*dim.window, {i, i + 1}, shape[d]);
         } else if (!dim.factors.empty()) {
             std::int64_t i = 0;
-            std::int64_t by = dim.rotation;
+            std::int64_t by = dim.rotation.value_or(0);
             for (const int f : dim.factors) {
                 const std::int64_t extent = rule.factors[static_cast<std::size_t>(f)].extent;
                 i = i * extent + (point[static_cast<std::size_t>(f)] + by) % extent;

@@ -6,9 +6,11 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cost/machine/machine_file.h"
+#include "graph/fusion/block_attention.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/lowering/lower.h"
 #include "search/hybrid_parallel/grids.h"
@@ -47,8 +49,10 @@ protected:
           problem_(plan::make_problem(model_.graph, machine_, collectives_options())),
           groups_(problem_, make_groups(problem_, Grouping::all)) {}
 
-    plan::Strategy strategy(const Grid& grid, BetweenProducts between = BetweenProducts::free) {
-        return Grids(groups_, problem_.policy(), {.share_weights = true, .between = between})
+    plan::Strategy strategy(const Grid& grid, BetweenProducts between = BetweenProducts::free,
+                            AttentionBy attention = AttentionBy::free) {
+        return Grids(groups_, problem_.policy(),
+                     {.share_weights = true, .between = between, .attention = attention})
             .strategy(grid);
     }
     std::map<std::string, int> collectives_with(BetweenProducts between) {
@@ -160,16 +164,57 @@ TEST_F(OfBert, ContextParallelismExchangesPositionsForHeads) {
 }
 
 // The devices of one context have heads of one tensor parallel rank, so that nothing else moves than
-// without one of the two: keys and values of a rank's heads, for causal queries too.
+// without one of the two. Attention's backward gives the gradients of queries, keys and values at once:
+// they go together.
 TEST_F(OfLongLlama, ContextsOfTensorParallelRanksAreTheirOwn) {
-    const plan::Strategy strategy =
-        this->strategy({.group_size = 2, .context = 4}, BetweenProducts::sharded);
+    const plan::Strategy strategy = this->strategy({.group_size = 2, .context = 4},
+                                                   BetweenProducts::sharded, AttentionBy::heads);
     EXPECT_EQ(collectives(problem_, strategy),
-              (std::map<std::string, int>{
-                  {"reduce-scatter", 4 * (2 * kLayers + 1)},
-                  {"all-gather", 4 * (2 * kLayers + 1) + 2 * 2 * kLayers},
-                  {"reduce-scatter grad", 4 * (2 * kLayers + 1) + 2 * kLayers},
-                  {"all-gather grad", 4 * (2 * kLayers + 1)}}));
+              (std::map<std::string, int>{{"all-to-all", 2 * 4 * kLayers},
+                                          {"all-to-all grad", 2 * 2 * kLayers},
+                                          {"reduce-scatter", 4 * (2 * kLayers + 1)},
+                                          {"all-gather", 4 * (2 * kLayers + 1)},
+                                          {"reduce-scatter grad", 4 * (2 * kLayers + 1)},
+                                          {"all-gather grad", 4 * (2 * kLayers + 1)}}));
+}
+
+// Of eight query heads to one of keys and values, for causal queries too, it is less to gather keys and
+// values of a rank's heads, by themselves.
+TEST_F(OfLongLlama, ContextParallelismGathersKeysAndValues) {
+    for (const AttentionBy attention : {AttentionBy::free, AttentionBy::queries}) {
+        const plan::Strategy strategy =
+            this->strategy({.group_size = 2, .context = 4}, BetweenProducts::sharded, attention);
+        EXPECT_EQ(collectives(problem_, strategy),
+                  (std::map<std::string, int>{
+                      {"reduce-scatter", 4 * (2 * kLayers + 1)},
+                      {"all-gather", 4 * (2 * kLayers + 1) + 2 * 2 * kLayers},
+                      {"reduce-scatter grad", 4 * (2 * kLayers + 1) + 2 * kLayers},
+                      {"all-gather grad", 4 * (2 * kLayers + 1)}}));
+    }
+}
+
+/// What devices of a ring of four send each other of a layer's attention.
+TEST_F(OfLongLlama, BlocksOfKeysGoRoundARing) {
+    const graph::OpGraph blocked = graph::with_block_attention(model_.graph, 4).graph;
+    const Problem problem = plan::make_problem(blocked, machine_, collectives_options());
+    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+    const auto strategy = [&](AttentionBy attention) {
+        return Grids(groups, problem.policy(), {.share_weights = true, .attention = attention})
+            .strategy({.context = 4});
+    };
+    EXPECT_GT(collectives(problem, strategy(AttentionBy::heads))["all-to-all"], 0);
+    const plan::Strategy ring = strategy(AttentionBy::queries);
+    EXPECT_EQ(collectives(problem, ring), (std::map<std::string, int>{}));
+    std::map<std::pair<int, int>, int> copies;  // by sender and receiver
+    for (const plan::Task& task : plan::lower(problem, ring).tasks) {
+        const bool of_keys = task.kind == plan::TaskKind::copy && !task.gradient &&
+                             problem.facts().is_batched(task.tensor);
+        if (of_keys) ++copies[{task.device, task.to}];
+    }
+    EXPECT_EQ(copies.size(), 4U * 3);
+    for (const auto& [devices, count] : copies) {
+        EXPECT_EQ(count, 2 * kLayers) << devices.first << " to " << devices.second;
+    }
 }
 
 // Tokens go to the devices of their experts and come back (Lepikhin et al., GShard, section 3), with

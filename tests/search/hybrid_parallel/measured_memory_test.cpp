@@ -48,11 +48,13 @@ std::vector<Row> rows_of(const std::string& file) {
     return rows;
 }
 
-/// How the runs were made: ZeRO-1, sequence parallelism with tensor parallelism, equal stages.
+/// How the runs were made: ZeRO-1, sequence parallelism with tensor parallelism, context parallelism by
+/// all-to-all, equal stages.
 std::string strategy_of(const Row& row) {
     std::string text = fmt::format("tp={},pp={},dp={},cp={},ep={},zero=1", row.at("tp"),
                                    row.at("pp"), row.at("dp"), row.at("cp"), row.at("ep"));
     if (row.at("tp") != "1") text += ",sp";
+    if (row.at("cp") != "1") text += ",cp-by=heads";
     if (row.at("pp") != "1") text += ",layers=even";
     return text;
 }

@@ -87,24 +87,41 @@ GridStyle style_of(const ParallelConfig& config) {
     if (config.sequence) {
         style.between = *config.sequence ? BetweenProducts::sharded : BetweenProducts::repeated;
     }
-    if (config.context_by_heads) {
-        style.attention = *config.context_by_heads ? AttentionBy::heads : AttentionBy::queries;
-    }
     return style;
 }
 
+/// What attention is split by is as said, or all of it is tried: estimates know nothing of what hides
+/// behind what.
+std::vector<GridStyle> styles_of(const ParallelConfig& config) {
+    std::vector<AttentionBy> ways{AttentionBy::free};
+    if (config.context_by_heads) {
+        ways = {*config.context_by_heads ? AttentionBy::heads : AttentionBy::queries};
+    } else if (config.context.value_or(1) > 1) {
+        ways = {AttentionBy::free, AttentionBy::heads, AttentionBy::queries};
+    }
+    std::vector<GridStyle> styles;
+    for (const AttentionBy way : ways) {
+        styles.push_back(style_of(config));
+        styles.back().attention = way;
+    }
+    return styles;
+}
+
 /// What people would say for it.
-std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zero,
+std::string describe(const Grid& grid, const Grids& grids, ZeroLevel zero,
                      const ParallelConfig& said) {
+    const plan::Policy& policy = grids.policy();
     ParallelConfig config{.data = grid.groups,
                           .tensor = grid.group_size,
                           .pipeline = grid.stages,
                           .sequence = said.sequence,
-                          .context_by_heads = said.context_by_heads,
                           .layers = said.layers,
                           .order = said.order};
     if (grid.context > 1) config.context = grid.context;
     if (grid.experts > 1) config.experts = grid.experts;
+    if (const AttentionBy by = grids.style().attention; by != AttentionBy::free) {
+        config.context_by_heads = by == AttentionBy::heads;
+    }
     if (policy.schedule.chunks > 1) config.chunks = policy.schedule.chunks;
     if (zero != ZeroLevel::none) config.zero = static_cast<int>(zero);
     std::string text = config.text();
@@ -160,10 +177,10 @@ void GridSearch::find_grids(const Engine& engine) {
             "degrees or a larger machine.",
             config_.text(), devices));
     }
-    const GridStyle style = style_of(config_);
+    const std::vector<GridStyle> styles = styles_of(config_);
     plan::Policy first = problem.policy();
     first.micro_batches = problem.batch().micro_batch_choices().front();
-    queue_.emplace(base_.emplace(engine.groups(), first, style));
+    queue_.emplace(base_.emplace(engine.groups(), first, styles.front()));
     const bool free = problem.batch().free_schedule();
     const bool said = config_.data && config_.tensor && config_.pipeline;
     for (const plan::Policy& policy : policies_of(problem, config_)) {
@@ -173,7 +190,9 @@ void GridSearch::find_grids(const Engine& engine) {
             const bool too_fine = !said && is_too_fine(problem, parts, policy.micro_batches);
             return too_fine || !suits(grid, policy, config_, free);
         });
-        queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
+        for (const GridStyle& style : styles) {
+            queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
+        }
     }
 }
 
@@ -202,7 +221,7 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
             ++tried_;
             if (engine.best() != nullptr && *engine.best() == fitted->strategy) {
                 improves = true;
-                engine.describe_best(describe(entry.grid, grids.policy(), level, config_));
+                engine.describe_best(describe(entry.grid, grids, level, config_));
             }
             // A higher level may fit without recomputing as much.
             const bool fits_as_it_is =

@@ -71,6 +71,7 @@ public:
     Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style = {});
 
     [[nodiscard]] const plan::Policy& policy() const { return policy_; }
+    [[nodiscard]] const GridStyle& style() const { return style_; }
 
     /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on
     /// one device.

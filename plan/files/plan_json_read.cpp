@@ -191,8 +191,8 @@ void read_model(const JsonField& field, Plan& plan) {
         plan.fused_attention = true;
     }
     if (const JsonField blocks = field["attention_blocks"]; blocks.present()) {
-        plan.attention_blocks = static_cast<int>(
-            blocks.integer(2, kMostDegree, {.what = "a number of blocks >= 2"}));
+        plan.attention_blocks =
+            static_cast<int>(blocks.integer(2, kMostDegree, {.what = "a number of blocks >= 2"}));
         if (!plan.fused_attention) blocks.reject("needs \"attention\": \"fused\" beside it");
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {

@@ -20,8 +20,8 @@ bool is_in(const TensorRule& tensor, int factor) {
 }
 
 /// Parts of blocks have holes. No operator has a window with holes (graph/operators/part_op.h), some
-/// factors may have none; and of a reduction over one operand alone, such as the rows that indices select, nothing would
-/// follow from them.
+/// factors may have none; and of a reduction over one operand alone, such as the rows that indices
+/// select, nothing would follow from them.
 bool may_have_blocks(const OpRule& rule, int factor) {
     if (rule.factors[static_cast<std::size_t>(factor)].contiguous) return false;
     int operands = 0;

@@ -30,8 +30,8 @@ OpRule rule_of_example(std::string_view example);
 ///
 ///     m k, n k, n -> m n; reduce k sum; linear 0 1; once 2; flops 32768
 ///
-/// A windowed dim is `h{2i-1..2i+1}`, with a divisor `h{(i-1..i+1)/2}`, a rotated one `(p+1 u)`; `whole` lists factors that
-/// are not splittable and no reduction.
+/// A windowed dim is `h{2i-1..2i+1}`, with a divisor `h{(i-1..i+1)/2}`, a rotated one `(p+1 u)`.
+/// `whole` lists factors that are not splittable and no reduction.
 std::string text_of(const OpRule& rule);
 
 /// What is wrong with a rule; empty when every dim's extent is the product of its factors' (or

@@ -39,7 +39,8 @@ TEST(ParallelConfig, IsItsOwnText) {
     for (const std::string text :
          {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
           "vpp=64", "pp=2,layers=even", "layers=work", "pp=4,layers=4-8-8-4", "layers=0-1",
-          "dp=2,cp=4,vpp=2", "cp=4,sp,cp-by=heads", "cp=2,cp-by=queries,layers=even", "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
+          "dp=2,cp=4,vpp=2", "cp=4,sp,cp-by=heads", "cp=2,cp-by=queries,layers=even",
+          "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp,order=tp-dp-pp");

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "cost/machine/data_folder.h"
+#include "plan/strategy/strategy.h"
 #include "search/core/parallel_config.h"
 
 namespace partita::api {

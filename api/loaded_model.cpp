@@ -68,6 +68,18 @@ void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_a
     }
 }
 
+void check_attention_blocks(const ImportOptions& options, bool fuses) {
+    const int blocks = options.attention_blocks;
+    if (blocks < 1 || blocks > graph::kMostAttentionBlocks) {
+        throw UsageError(fmt::format("--attention blocks={}: expected 1 to {} blocks.", blocks,
+                                     graph::kMostAttentionBlocks));
+    }
+    if (blocks > 1 && !fuses) {
+        throw UsageError(fmt::format(
+            "--attention blocks={}: is of fused attention, and products were asked for.", blocks));
+    }
+}
+
 void put_attention_in_blocks(LoadedModel& model, int blocks) {
     graph::BlockedAttention blocked = graph::with_block_attention(model.graph, blocks);
     if (blocked.count == 0) {
@@ -129,7 +141,9 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.precision = options.precision;
     model.untie = options.untie;
     const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
-    if (options.fused_attention.value_or(framework.fused_attention.value_or(true))) {
+    const bool fuses = options.fused_attention.value_or(framework.fused_attention.value_or(true));
+    check_attention_blocks(options, fuses);
+    if (fuses) {
         fuse_attention(model, number, options.fused_attention.has_value());
         if (options.attention_blocks > 1) put_attention_in_blocks(model, options.attention_blocks);
     }
@@ -153,17 +167,18 @@ bool is_in_precision(const ImportOptions& options) {
 
 /// Throws UsageError naming an option that binds what a workload does not have.
 void refuse_bindings(const std::filesystem::path& file, const ImportOptions& options) {
-    const char* given = !options.bindings.empty()                 ? "--bind"
-                        : !options.shapes.empty()                 ? "--shape"
-                        : options.batch                           ? "--batch"
-                        : !options.inputs.empty()                 ? "--inputs"
-                        : options.unroll                          ? "--unroll"
-                        : !options.untie.empty()                  ? "--untie"
-                        : !options.fuse.empty()                   ? "--fuse"
-                        : options.fused_attention.value_or(false) ? "--attention"
-                        : !options.framework.empty()              ? "--framework"
-                        : is_in_precision(options)                ? "--precision"
-                                                                  : nullptr;
+    const bool attention = options.fused_attention.value_or(false) || options.attention_blocks > 1;
+    const char* given = !options.bindings.empty()    ? "--bind"
+                        : !options.shapes.empty()    ? "--shape"
+                        : options.batch              ? "--batch"
+                        : !options.inputs.empty()    ? "--inputs"
+                        : options.unroll             ? "--unroll"
+                        : !options.untie.empty()     ? "--untie"
+                        : !options.fuse.empty()      ? "--fuse"
+                        : attention                  ? "--attention"
+                        : !options.framework.empty() ? "--framework"
+                        : is_in_precision(options)   ? "--precision"
+                                                     : nullptr;
     if (given != nullptr) {
         throw UsageError(
             fmt::format("{}: the workload {} has given costs and no dims. Leave the "

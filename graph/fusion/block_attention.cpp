@@ -19,8 +19,21 @@ namespace {
 constexpr std::size_t kKeyOperand = 1;
 constexpr std::size_t kMaskOperand = 3;
 
-bool can_be_in_blocks(const OpGraph& graph, const Op& op, int blocks) {
+/// Are queries, keys and values there, all of 3 or all of 4 dims? Whose are not has no rule.
+bool is_well_formed(const OpGraph& graph, const Op& op) {
     if (op.kind != OpKind::compute || !op.domain.empty() || op.type != "Attention") return false;
+    if (op.inputs.size() <= kMaskOperand - 1 || op.outputs.empty()) return false;
+    for (std::size_t i = 0; i < kMaskOperand; ++i) {
+        if (!op.inputs[i].valid()) return false;
+        const std::size_t rank = graph.tensor(op.inputs[i]).shape.size();
+        if (rank != graph.tensor(op.inputs[0]).shape.size() || rank < 3 || rank > 4) return false;
+    }
+    const bool is_masked = op.inputs.size() > kMaskOperand && op.inputs[kMaskOperand].valid();
+    return !is_masked || !graph.tensor(op.inputs[kMaskOperand]).shape.empty();
+}
+
+bool can_be_in_blocks(const OpGraph& graph, const Op& op, int blocks) {
+    if (!is_well_formed(graph, op)) return false;
     const auto is_given = [](TensorId t) { return t.valid(); };
     const bool has_more =
         op.inputs.size() > kMaskOperand + 1 &&

@@ -39,8 +39,9 @@ std::size_t IncrementalLowering::fusion_place(std::size_t row, const TensorTasks
                                               std::size_t task) const {
     const FusionUnit unit = fusion_unit(problem_, layouts_, row, tasks, task);
     if (unit.bucket < 0) return block_row(unit.block);
-    const auto of_bucket =
-        static_cast<std::size_t>(unit.bucket * rows().micro_batches() + unit.micro_batch);
+    const std::size_t of_bucket =
+        static_cast<std::size_t>(unit.bucket) * static_cast<std::size_t>(rows().micro_batches()) +
+        static_cast<std::size_t>(unit.micro_batch);
     return finds_.size() + (of_bucket * kBucketKinds + kind_of(unit)) * kBucketDepths +
            static_cast<std::size_t>(bucket_depth(tasks.fusion_blocks[task]));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -144,6 +145,23 @@ TEST_F(FrameworkOfAModel, LeavesOutWhatTheModelHasNot) {
     const Model model = load("resnet50.onnx", {.framework = "megatron"});
     EXPECT_EQ(model.digest(), load("resnet50.onnx", {}).digest());
     EXPECT_THAT(fault([] { (void)load("resnet50.onnx", {.fuse = {"swiglu"}}); }), Not(IsEmpty()));
+}
+
+TEST_F(FrameworkOfAModel, PutsAttentionInBlocksWhereThatIsSaid) {
+    const ImportOptions whole{.bindings = {{"sequence", 128}}};
+    ImportOptions blocked = whole;
+    blocked.attention_blocks = 4;
+    const Model model = load("bert-base.onnx", blocked);
+    EXPECT_NE(model.digest(), load("bert-base.onnx", whole).digest());
+    EXPECT_THAT(model.notes(), testing::Contains(HasSubstr("12 Attention ops in 4 blocks each.")));
+    EXPECT_TRUE(std::ranges::any_of(model.ops(),
+                                    [](const OpInfo& op) { return op.type == "BlockAttention"; }));
+    blocked.fused_attention = false;
+    EXPECT_THAT(fault([&] { (void)load("bert-base.onnx", blocked); }),
+                HasSubstr("is of fused attention, and products were asked for"));
+    blocked.attention_blocks = 0;
+    EXPECT_THAT(fault([&] { (void)load("bert-base.onnx", blocked); }),
+                HasSubstr("--attention blocks=0: expected 1 to 4096 blocks"));
 }
 
 TEST_F(FrameworkOfAModel, GivesWayToWhatIsSaid) {

@@ -93,7 +93,8 @@ TEST(BlockAttention, LeavesWhatItCannotKeepApart) {
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 -> 2,8,16,48 | left_window_size=3",
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 _ _ _ -> 2,8,16,48 _ _ 2,8,16,24",
           "Attention | 2,8,16,32 2,2,1,32 2,2,1,48 -> 2,8,16,48",
-          "Attention | 2,8,3,32 2,2,4,32 2,2,4,48 -> 2,8,3,48", "Relu | 5,7 -> 5,7"}) {
+          "Attention | 2,8,3,32 2,2,4,32 2,2,4,48 -> 2,8,3,48", "Relu | 5,7 -> 5,7",
+          "Attention | 8,4 8,4 8,4 -> 8,4", "Attention | 2,8,4 2,8,4 -> 2,8,4"}) {
         SCOPED_TRACE(example);
         const OpGraph graph = testing::graph_of(example);
         EXPECT_EQ(with_block_attention(graph, 2).count, 0);

@@ -44,8 +44,11 @@ std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
     return importers::to_real(tensor.dtype, bytes);
 }
 
-/// `is_asked_for`: refused where there is none.
-void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_asked_for) {
+/// Where that is asked for, refused if there is none.
+void fuse_attention(LoadedModel& model, const graph::NumberOf& number,
+                    const ImportOptions& options) {
+    const bool in_blocks = options.attention_blocks > 1;
+    const bool is_asked_for = options.fused_attention.has_value() || in_blocks;
     const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
         return op.kind == graph::OpKind::compute && op.domain.empty() && op.type == "Attention";
     });
@@ -53,9 +56,10 @@ void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_a
     if (fused.count == 0 && !is_asked_for) return;
     if (fused.count + attentions == 0) {
         throw UsageError(fmt::format(
-            "{}: --attention fused: the model has no products around a softmax that can become "
+            "{}: --attention {}: the model has no products around a softmax that can become "
             "ONNX's Attention. Leave the option out.",
-            model.file.filename().string()));
+            model.file.filename().string(),
+            in_blocks ? fmt::format("blocks={}", options.attention_blocks) : "fused"));
     }
     model.graph = std::move(fused.graph);
     model.fused_attention = true;
@@ -144,7 +148,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     const bool fuses = options.fused_attention.value_or(framework.fused_attention.value_or(true));
     check_attention_blocks(options, fuses);
     if (fuses) {
-        fuse_attention(model, number, options.fused_attention.has_value());
+        fuse_attention(model, number, options);
         if (options.attention_blocks > 1) put_attention_in_blocks(model, options.attention_blocks);
     }
     model.products_as_attention = graph::products_as_attention(model.graph, number);

@@ -9,9 +9,10 @@
 // transposition that made it changes, or there is one more. Scale and mask may be missing; in place
 // of the sum a Where may put a number of -10,000 or less where keys are hidden (masked_fill), and its
 // condition, or its inverse, becomes the mask. A Where that replaces what is not a number after the
-// softmax by zero goes: queries that may attend no key get zeros from Attention. So does a Dropout that
-// does not train. Several masks are added up first, where their sum is no larger than one of them.
-// Left as they are: a Dropout that trains, a condition beside a mask, scores that somebody else reads.
+// softmax by zero goes: queries that may attend no key get zeros from Attention. So does a Dropout
+// that cannot train (it is not asked whether to). Several masks are added up first, where their sum is
+// no larger than one of them. Left as they are: a Dropout that may train, a condition beside a mask,
+// scores that somebody else reads.
 #pragma once
 
 #include <functional>

@@ -55,7 +55,7 @@ bool can_be_in_blocks(const OpGraph& graph, const Op& op, int blocks) {
     const bool is_masked = op.inputs.size() > kMaskOperand && op.inputs[kMaskOperand].valid();
     const std::int64_t masked =
         is_masked ? graph.tensor(op.inputs[kMaskOperand]).shape.back() : keys;
-    if (masked != keys && masked != 1) return false;  // hides the last keys
+    if (masked != keys) return false;  // the last keys are hidden
     return keys > 0 && keys % blocks == 0 && length_of(0) > 0 && length_of(0) % blocks == 0;
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostDegree = 1 << 20;
+constexpr int kMostAttentionBlocks = 4'096;  // as --attention blocks=N takes them
 
 /// One of an enumeration's names.
 template <class Enum, std::size_t n>
@@ -191,8 +192,8 @@ void read_model(const JsonField& field, Plan& plan) {
         plan.fused_attention = true;
     }
     if (const JsonField blocks = field["attention_blocks"]; blocks.present()) {
-        plan.attention_blocks =
-            static_cast<int>(blocks.integer(2, kMostDegree, {.what = "a number of blocks >= 2"}));
+        plan.attention_blocks = static_cast<int>(
+            blocks.integer(2, kMostAttentionBlocks, {.what = "a number of blocks, 2 to 4096"}));
         if (!plan.fused_attention) blocks.reject("needs \"attention\": \"fused\" beside it");
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {

@@ -117,15 +117,13 @@ struct BlockOperands {
     }
 };
 
-/// Of a mask [... s t], with all keys, or with 1 in place of either: what each block of queries meets,
-/// dims [... p q u].
+/// Of a mask of all keys, [... s t] or [... 1 t]: what each block of queries meets, [... p q u].
 at::Tensor met(const at::Tensor& given, const KernelCall& call) {
     const at::Tensor mask = given.dim() < 2 ? given.unsqueeze(0) : given;
     const std::vector<std::int64_t> keys = blocks_of_keys(call);
     const auto blocks = static_cast<std::int64_t>(keys.size());
     const bool has_rows = mask.size(-2) != 1;
     const at::Tensor rows = has_rows ? mask.unflatten(-2, {blocks, -1}) : mask.unsqueeze(-3);
-    if (mask.size(-1) == 1) return rows;
     const std::int64_t count = mask.size(-1) / call.integer("blocks", 1);
     Tensors pieces;
     for (std::size_t i = 0; i < keys.size(); ++i) {

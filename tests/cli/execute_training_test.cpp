@@ -347,6 +347,10 @@ TEST_F(ExecuteTraining, RunsAttentionInBlocks) {
     const Outcome refused = run({"inspect", model, "--inputs", data, "--attention", "blocks=4"});
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("queries and keys that can be cut into so many blocks"));
+    const Outcome none =
+        run({"inspect", example("models/resnet50.onnx"), "--attention", "blocks=2"});
+    EXPECT_EQ(none.code, 2);
+    EXPECT_THAT(none.err, HasSubstr("--attention blocks=2: the model has no products around"));
 }
 
 // The plan says which ops are one kernel, and what it is given says no more.

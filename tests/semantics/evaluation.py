@@ -343,8 +343,7 @@ def evaluate_block_attention(part, operands):
         scores = query[:, :, rows] @ key[:, :, columns].swapaxes(2, 3)
         scores = scores * attribute_of(part, "scale", query.shape[3] ** -0.5)
         if mask is not None:
-            scores = scores + mask[..., rows if mask.shape[-2] > 1 else slice(None),
-                                   all_columns if mask.shape[-1] > 1 else slice(None)]
+            scores = scores + mask[..., rows if mask.shape[-2] > 1 else slice(None), all_columns]
         if attribute_of(part, "is_causal", 0):
             first = attribute_of(part, "first_query", 0)
             queries = block * attribute_of(part, "block_queries", count) + first + np.arange(count)

@@ -84,11 +84,15 @@ TEST(BlockAttention, SumsInFloat32) {
     EXPECT_EQ(last.name, "op");
 }
 
+constexpr const char* kWithPastKeys =
+    "Attention | 2,4,16,32 2,4,16,32 2,4,16,32 2,1,16,40 2,4,24,32 2,4,24,32 -> "
+    "2,4,16,32 2,4,40,32 2,4,40,32";
+
 TEST(BlockAttention, LeavesWhatItCannotKeepApart) {
     for (const char* const example :
-         {"Attention | 2,4,16,32 2,4,16,32 2,4,16,32 2,1,16,40 2,4,24,32 2,4,24,32 -> "
-          "2,4,16,32 2,4,40,32 2,4,40,32",
+         {kWithPastKeys,
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 16,20 -> 2,8,16,48",  // hides the last keys
+          "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 16,1 -> 2,8,16,48",   // and all but one
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 -> 2,8,16,48 | softcap=2.0",
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 -> 2,8,16,48 | left_window_size=3",
           "Attention | 2,8,16,32 2,2,24,32 2,2,24,48 _ _ _ -> 2,8,16,48 _ _ 2,8,16,24",

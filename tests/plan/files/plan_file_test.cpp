@@ -160,7 +160,7 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_THAT(blocks, HasSubstr(R"("attention": "fused", "attention_blocks": 4})"));
     EXPECT_EQ(to_json(parse_plan(blocks, "plan.json")), blocks);
     EXPECT_THAT(refusal(blocks, R"("attention_blocks": 4)", R"("attention_blocks": 1)"),
-                HasSubstr("model.attention_blocks: expected a number of blocks >= 2"));
+                HasSubstr("model.attention_blocks: expected a number of blocks, 2 to 4096"));
     EXPECT_THAT(refusal(blocks, R"("attention": "fused", )", ""),
                 HasSubstr(R"(model.attention_blocks: needs "attention": "fused" beside it)"));
     EXPECT_THAT(refusal(text, R"("recompute": "selective")", R"("recompute": "auto")"),

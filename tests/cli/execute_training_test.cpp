@@ -344,11 +344,11 @@ TEST_F(ExecuteTraining, RunsAttentionInBlocks) {
         EXPECT_EQ(unknown.code, 2);
         EXPECT_THAT(unknown.err, HasSubstr("There is: fused, products, blocks=N with N from 2"));
     }
-    const Outcome refused = run({"inspect", model, "--inputs", data, "--attention", "blocks=4"});
+    const Outcome refused = run({"inspect", model, "--inputs", data, "--attention", "blocks=7"});
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("queries and keys that can be cut into so many blocks"));
-    const Outcome none =
-        run({"inspect", example("models/resnet50.onnx"), "--attention", "blocks=2"});
+    const Outcome none = run(
+        {"inspect", example("models/resnet50.onnx"), "--batch", "1", "--attention", "blocks=2"});
     EXPECT_EQ(none.code, 2);
     EXPECT_THAT(none.err, HasSubstr("--attention blocks=2: the model has no products around"));
 }

@@ -18,6 +18,7 @@
 #include "graph/operators/product_type.h"
 #include "importers/onnx/literal.h"
 #include "importers/workload/workload.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::api {
 namespace {
@@ -74,9 +75,9 @@ void fuse_attention(LoadedModel& model, const graph::NumberOf& number,
 
 void check_attention_blocks(const ImportOptions& options, bool fuses) {
     const int blocks = options.attention_blocks;
-    if (blocks < 1 || blocks > graph::kMostAttentionBlocks) {
+    if (blocks < 1 || blocks > plan::kMostAttentionBlocks) {
         throw UsageError(fmt::format("--attention blocks={}: expected 1 to {} blocks.", blocks,
-                                     graph::kMostAttentionBlocks));
+                                     plan::kMostAttentionBlocks));
     }
     if (blocks > 1 && !fuses) {
         throw UsageError(fmt::format(

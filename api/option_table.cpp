@@ -147,8 +147,8 @@ std::span<const OptionRow> option_table() {
                   .help = "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
                           "(pipeline), cp=N (context), ep=N (experts), vpp=N (chunks per stage), "
                           "zero=0..3, sp (sequence), cp-by=heads or queries, layers=even, work or "
-                          "4-8-8-4 (per stage), "
-                          "order=tp-cp-dp-pp (innermost first); the rest is searched",
+                          "4-8-8-4 (per stage), order=tp-cp-dp-pp (innermost first); the rest is "
+                          "searched",
                   .field = strategy_field()},
         OptionRow{.option = "--searcher",
                   .value = "S",

@@ -14,7 +14,7 @@
 #include "api/framework.h"
 #include "api/option_fields.h"
 #include "base/error.h"
-#include "graph/fusion/block_attention.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::cli {
 namespace {
@@ -76,10 +76,10 @@ void read_attention(std::string_view text, ModelOptions& options) {
     std::optional<std::int64_t> blocks;
     if (text.starts_with(kBlocks)) blocks = api::whole_number(text.substr(kBlocks.size()), 2);
     const bool is_known = text == "fused" || text == "products" || blocks;
-    if (!is_known || blocks > graph::kMostAttentionBlocks) {
+    if (!is_known || blocks > plan::kMostAttentionBlocks) {
         throw UsageError(fmt::format(
             "--attention {}: unknown. There is: fused, products, blocks=N with N from 2 to {}.",
-            text, graph::kMostAttentionBlocks));
+            text, plan::kMostAttentionBlocks));
     }
     options.fused_attention = text != "products";
     options.attention_blocks = static_cast<int>(blocks.value_or(1));

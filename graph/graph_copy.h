@@ -10,20 +10,31 @@
 
 namespace partita::graph {
 
+/// Names for what is added to a graph.
+class UnusedNames {
+public:
+    explicit UnusedNames(const OpGraph& graph) {
+        for (const Op& op : graph.ops()) names_.insert(op.name);
+        for (const Tensor& tensor : graph.tensors()) names_.insert(tensor.name);
+    }
+
+    /// Changed where the graph or an earlier call has it.
+    std::string operator()(std::string name) {
+        while (!names_.insert(name).second) name += '@';
+        return name;
+    }
+
+private:
+    std::set<std::string> names_;
+};
+
 /// A graph copied op by op, by whoever changes something on the way.
 class GraphCopy {
 public:
     /// `from` must outlive it.
-    explicit GraphCopy(const OpGraph& from) : from_(from), copies_(from.tensor_count()) {
+    explicit GraphCopy(const OpGraph& from)
+        : unused(from), from_(from), copies_(from.tensor_count()) {
         to.name = from.name;
-        for (const Op& op : from.ops()) names_.insert(op.name);
-        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
-    }
-
-    /// The name for a new op or tensor, changed where the original or an earlier call has it.
-    std::string unused(std::string name) {
-        while (!names_.insert(name).second) name += '@';
-        return name;
     }
 
     /// What stands for the original's tensor; invalid: nothing yet.
@@ -43,11 +54,11 @@ public:
     }
 
     OpGraph to;
+    UnusedNames unused;
 
 private:
     const OpGraph& from_;
     std::vector<TensorId> copies_;
-    std::set<std::string> names_;
 };
 
 }  // namespace partita::graph

@@ -30,6 +30,14 @@ struct Found {
     std::set<OpId> inner;         ///< all but the last product
 };
 
+/// Of two tensors that go together, aligned from the right.
+Shape broadcast(Shape a, Shape b) {
+    if (a.size() < b.size()) std::swap(a, b);
+    const std::size_t missing = a.size() - b.size();
+    for (std::size_t i = 0; i < b.size(); ++i) a[missing + i] = std::max(a[missing + i], b[i]);
+    return a;
+}
+
 class Finder {
 public:
     Finder(const OpGraph& graph, const NumberOf& number) : graph_(graph), number_(number) {}
@@ -153,19 +161,13 @@ private:
 
     /// Masks that are added before the scores are must not make something larger than each is.
     [[nodiscard]] bool masks_fit(const Found& found) const {
-        Shape all(kRank, 1);
+        Tensor all;
         std::int64_t largest = 1;
         for (const TensorId t : found.masks) {
-            const Shape& mask = shape(t);
-            for (std::size_t i = 0; i < mask.size(); ++i) {
-                std::int64_t& extent = all[kRank - mask.size() + i];
-                extent = std::max(extent, mask[i]);
-            }
+            all.shape = broadcast(std::move(all.shape), shape(t));
             largest = std::max(largest, graph_.tensor(t).elements());
         }
-        std::int64_t together = 1;
-        for (const std::int64_t extent : all) together *= extent;
-        return together <= largest;
+        return all.elements() <= largest;
     }
 
     bool add_scaled(TensorId scores, Found& found) const {
@@ -281,14 +283,7 @@ private:
     TensorId add_to_mask(const char* type, std::vector<TensorId> operands, const Op& last) {
         Tensor result = copy_.to.tensor(operands[0]);
         for (const TensorId t : operands) {
-            const Shape& shape = copy_.to.tensor(t).shape;
-            if (shape.size() > result.shape.size()) {
-                result.shape.insert(result.shape.begin(), shape.size() - result.shape.size(), 1);
-            }
-            const std::size_t missing = result.shape.size() - shape.size();
-            for (std::size_t i = 0; i < shape.size(); ++i) {
-                result.shape[missing + i] = std::max(result.shape[missing + i], shape[i]);
-            }
+            result.shape = broadcast(std::move(result.shape), copy_.to.tensor(t).shape);
         }
         Op op;
         op.type = type;

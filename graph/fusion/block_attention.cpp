@@ -28,8 +28,7 @@ bool is_well_formed(const OpGraph& graph, const Op& op) {
         const std::size_t rank = graph.tensor(op.inputs[i]).shape.size();
         if (rank != graph.tensor(op.inputs[0]).shape.size() || rank < 3 || rank > 4) return false;
     }
-    const bool is_masked = op.inputs.size() > kMaskOperand && op.inputs[kMaskOperand].valid();
-    return !is_masked || !graph.tensor(op.inputs[kMaskOperand]).shape.empty();
+    return true;
 }
 
 bool can_be_in_blocks(const OpGraph& graph, const Op& op, int blocks) {
@@ -52,10 +51,10 @@ bool can_be_in_blocks(const OpGraph& graph, const Op& op, int blocks) {
         return shape[shape.size() == 4 ? 2 : 1];
     };
     const std::int64_t keys = length_of(kKeyOperand);
-    const bool is_masked = op.inputs.size() > kMaskOperand && op.inputs[kMaskOperand].valid();
-    const std::int64_t masked =
-        is_masked ? graph.tensor(op.inputs[kMaskOperand]).shape.back() : keys;
-    if (masked != keys) return false;  // the last keys are hidden
+    if (op.inputs.size() > kMaskOperand && op.inputs[kMaskOperand].valid()) {
+        const Shape& mask = graph.tensor(op.inputs[kMaskOperand]).shape;
+        if (mask.empty() || mask.back() != keys) return false;  // the last keys are hidden
+    }
     return keys > 0 && keys % blocks == 0 && length_of(0) > 0 && length_of(0) % blocks == 0;
 }
 

@@ -28,9 +28,6 @@
 
 namespace partita::graph {
 
-/// More blocks than that are refused.
-inline constexpr int kMostAttentionBlocks = 4'096;
-
 struct BlockedAttention {
     OpGraph graph;
     int count = 0;  ///< Attention ops that are in blocks

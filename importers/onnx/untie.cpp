@@ -65,10 +65,7 @@ private:
 class Untying {
 public:
     Untying(const OpGraph& from, const std::set<TensorId>& tied)
-        : from_(from), tied_(tied), copy_(from) {
-        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
-        for (const Op& op : from.ops()) names_.insert(op.name);
-    }
+        : from_(from), tied_(tied), copy_(from) {}
 
     OpGraph run() {
         for (const Op& op : from_.ops()) {
@@ -99,8 +96,7 @@ private:
     TensorId add_copy(TensorId t, const std::string& block) {
         Tensor tensor = from_.tensor(t);
         const std::string original = tensor.name;
-        tensor.name += "@" + block;
-        while (!names_.insert(tensor.name).second) tensor.name += '@';
+        tensor.name = copy_.unused(original + "@" + block);
         originals_.emplace(tensor.name, original);
         const TensorId copy = copy_.to.add_source(std::move(tensor));
         copy_.to.op(copy_.to.tensor(copy).producer).block = block;
@@ -111,7 +107,6 @@ private:
     const std::set<TensorId>& tied_;
     graph::GraphCopy copy_;
     std::map<TensorId, TensorId> firsts_;  ///< of tied ones, what the first layer reads
-    std::set<std::string> names_;
     std::map<std::pair<std::size_t, std::string>, TensorId> copies_;
     std::map<std::string, std::string> originals_;
 };

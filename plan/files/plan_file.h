@@ -54,6 +54,9 @@ struct PlannedOp {
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
 };
 
+/// More are refused (Plan::attention_blocks).
+inline constexpr int kMostAttentionBlocks = 4'096;
+
 struct Plan {
     std::string source = "plan";  ///< the file it was read from, as errors name it; not written
     // model

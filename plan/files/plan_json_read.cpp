@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostDegree = 1 << 20;
-constexpr int kMostAttentionBlocks = 4'096;  // as --attention blocks=N takes them
 
 /// One of an enumeration's names.
 template <class Enum, std::size_t n>

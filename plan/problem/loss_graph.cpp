@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "graph/graph_copy.h"
 #include "plan/problem/op_costs.h"
 
 namespace partita::plan {
@@ -27,10 +27,7 @@ constexpr int kOpset = 13;  // axes of ReduceLogSumExp are an attribute
 
 class Writer {
 public:
-    explicit Writer(const OpGraph& model) : model_(model) {
-        for (const Op& op : model.ops()) names_.insert(op.name);
-        for (const Tensor& tensor : model.tensors()) names_.insert(tensor.name);
-    }
+    explicit Writer(const OpGraph& model) : model_(model), unused_(model) {}
 
     /// `has_loss`: per op.
     LossGraph write(const std::vector<char>& has_loss) {
@@ -52,7 +49,7 @@ private:
         const Tensor& scores = model_.tensor(output.inputs[0]);
         const std::size_t last = scores.shape.size() - 1;
         Tensor rows;
-        rows.name = unused(output.name + std::string(kRowsSuffix));
+        rows.name = unused_(output.name + std::string(kRowsSuffix));
         rows.shape = scores.shape;
         rows.shape[last] = 1;
         rows.dtype = graph::bits_of(scores.dtype) < 32 ? graph::DType::float32 : scores.dtype;
@@ -71,14 +68,9 @@ private:
         return result;
     }
 
-    std::string unused(std::string name) {
-        while (!names_.insert(name).second) name += '@';
-        return name;
-    }
-
     const OpGraph& model_;
+    graph::UnusedNames unused_;
     OpGraph to_;
-    std::set<std::string> names_;
 };
 
 }  // namespace

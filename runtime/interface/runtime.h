@@ -8,8 +8,8 @@
 // Several processes may share a plan's devices (runtime/execute/ranks.h).
 //
 // Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for
-// models that can be planned but not executed, both before anything is loaded; InputError for values that cannot be had;
-// DeviceError for what fails while it runs.
+// models that can be planned but not executed, both before anything is loaded; InputError for values
+// that cannot be had; DeviceError for what fails while it runs.
 #pragma once
 
 #include <chrono>

@@ -157,7 +157,7 @@ bool is_unmasked(const KernelCall& call) {
     return !has_window && !has_past && !call.has(kMask) && !call.has(kKeyLengths);
 }
 
-/// Without the scores being held, forward or backward.
+/// Without the scores being held, forward or backward, but for a mask that has a gradient.
 at::Tensor fused(const KernelCall& call, const AttentionOperands& o) {
     const at::Tensor key = repeated(o.key, o.query.size(1));
     const at::Tensor value = repeated(o.value, o.query.size(1));

@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include <ATen/Functions.h>
@@ -32,27 +33,30 @@ constexpr std::size_t kValues = 4;  ///< the sums before: u, l, m
 constexpr std::size_t kWeights = 5;
 constexpr std::size_t kLargest = 6;
 
-/// Per block of the part's queries the block of keys that it meets.
-std::vector<std::int64_t> blocks_of_keys(const KernelCall& call) {
-    std::vector<std::int64_t> keys = call.op.attributes.get_ints("query_blocks");
-    const std::int64_t blocks = call.integer("blocks", 1);
-    for (std::int64_t& block : keys) block = (block + call.integer("step", 0)) % blocks;
-    return keys;
-}
+using Numbers = std::vector<std::int64_t>;
 
-/// And its place among those that the part has.
-std::vector<std::int64_t> places_of_keys(const KernelCall& call) {
-    std::vector<std::int64_t> places = blocks_of_keys(call);
-    std::vector<std::int64_t> rising = places;
-    std::ranges::sort(rising);
-    for (std::int64_t& place : places) {
-        place = std::ranges::lower_bound(rising, place) - rising.begin();
+/// Which blocks of all a part has, and what meets what.
+struct Meetings {
+    Numbers queries;
+    Numbers keys;    ///< per block of queries the one that it meets
+    Numbers places;  ///< and its place among those that the part has
+
+    explicit Meetings(const KernelCall& call)
+        : queries(call.op.attributes.get_ints("query_blocks")) {
+        const std::int64_t blocks = call.integer("blocks", 1);
+        for (const std::int64_t block : queries) {
+            keys.push_back((block + call.integer("step", 0)) % blocks);
+        }
+        Numbers rising = keys;
+        std::ranges::sort(rising);
+        for (const std::int64_t block : keys) {
+            places.push_back(std::ranges::lower_bound(rising, block) - rising.begin());
+        }
     }
-    return places;
-}
+};
 
 /// `blocks` along a dim; block i is the one at places[i].
-at::Tensor taken(const at::Tensor& blocks, const std::vector<std::int64_t>& places, int dim) {
+at::Tensor taken(const at::Tensor& blocks, const Numbers& places, int dim) {
     if (std::ranges::is_sorted(places)) return blocks;
     Tensors pieces;
     for (const std::int64_t place : places) pieces.push_back(blocks.narrow(dim, place, 1));
@@ -60,8 +64,8 @@ at::Tensor taken(const at::Tensor& blocks, const std::vector<std::int64_t>& plac
 }
 
 /// The inverse.
-at::Tensor put_back(const at::Tensor& blocks, const std::vector<std::int64_t>& places, int dim) {
-    std::vector<std::int64_t> inverse(places.size());
+at::Tensor put_back(const at::Tensor& blocks, const Numbers& places, int dim) {
+    Numbers inverse(places.size());
     for (std::size_t i = 0; i < places.size(); ++i) {
         inverse[static_cast<std::size_t>(places[i])] = static_cast<std::int64_t>(i);
     }
@@ -71,11 +75,11 @@ at::Tensor put_back(const at::Tensor& blocks, const std::vector<std::int64_t>& p
 struct BlockOperands {
     bool is_packed = false;
     double scale = 1;
-    std::vector<std::int64_t> places;
+    Meetings blocks;
     at::Tensor query, key, value;  ///< as many heads of each
 
     BlockOperands(const KernelCall& call, at::ScalarType type)
-        : is_packed(call.operand(0).dim() == 3), places(places_of_keys(call)) {
+        : is_packed(call.operand(0).dim() == 3), blocks(call) {
         const auto by_block = [&](std::size_t operand, const char* heads) {
             const at::Tensor& given = call.operand(operand);
             const at::Tensor apart = is_packed ? by_head(given, call.integer(heads, 1)) : given;
@@ -83,13 +87,13 @@ struct BlockOperands {
         };
         query = by_block(0, "q_num_heads");
         scale = call.real("scale", 1 / std::sqrt(static_cast<double>(query.size(4))));
-        key = repeated(taken(by_block(1, "kv_num_heads"), places, 2), query.size(1));
-        value = repeated(taken(by_block(2, "kv_num_heads"), places, 2), query.size(1));
+        key = repeated(taken(by_block(1, "kv_num_heads"), blocks.places, 2), query.size(1));
+        value = repeated(taken(by_block(2, "kv_num_heads"), blocks.places, 2), query.size(1));
     }
 
     /// [n h s ...] -> [n h p q ...]
     [[nodiscard]] at::Tensor in_blocks(const at::Tensor& heads) const {
-        return heads.unflatten(2, {static_cast<std::int64_t>(places.size()), -1});
+        return heads.unflatten(2, {std::ssize(blocks.queries), -1});
     }
     /// [n h p q] of what the op has as [n h s], or as [n s h].
     [[nodiscard]] at::Tensor rows(const at::Tensor& given) const {
@@ -113,42 +117,44 @@ struct BlockOperands {
         const std::int64_t count =
             is_packed ? call.integer("kv_num_heads", 1) : call.operand(operand).size(1);
         const at::Tensor sums = heads.unflatten(1, {count, -1}).sum(2);
-        return given_heads(put_back(sums, places, 2)).to(call.operand(operand).scalar_type());
+        return given_heads(put_back(sums, blocks.places, 2))
+            .to(call.operand(operand).scalar_type());
     }
 };
 
-/// Of a mask of all keys, [... s t] or [... 1 t]: what each block of queries meets, [... p q u].
-at::Tensor met(const at::Tensor& given, const KernelCall& call) {
+/// Of a mask of all keys, cut into `count` blocks, [... s t] or [... 1 t]: what each block of queries
+/// meets, [... p q u].
+at::Tensor met(const at::Tensor& given, const Meetings& blocks, std::int64_t count) {
     const at::Tensor mask = given.dim() < 2 ? given.unsqueeze(0) : given;
-    const std::vector<std::int64_t> keys = blocks_of_keys(call);
-    const auto blocks = static_cast<std::int64_t>(keys.size());
     const bool has_rows = mask.size(-2) != 1;
-    const at::Tensor rows = has_rows ? mask.unflatten(-2, {blocks, -1}) : mask.unsqueeze(-3);
-    const std::int64_t count = mask.size(-1) / call.integer("blocks", 1);
+    const at::Tensor rows =
+        has_rows ? mask.unflatten(-2, {std::ssize(blocks.keys), -1}) : mask.unsqueeze(-3);
+    const std::int64_t keys = mask.size(-1) / count;
     Tensors pieces;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
+    for (std::size_t i = 0; i < blocks.keys.size(); ++i) {
         const at::Tensor row = rows.select(-3, has_rows ? static_cast<std::int64_t>(i) : 0);
-        pieces.push_back(row.narrow(-1, keys[i] * count, count));
+        pieces.push_back(row.narrow(-1, blocks.keys[i] * keys, keys));
     }
     return at::stack(pieces, -3);
 }
 
-at::Tensor mask_gradient(const KernelCall& call, const at::Tensor& of_scores) {
+at::Tensor mask_gradient(const KernelCall& call, const Meetings& blocks,
+                         const at::Tensor& of_scores) {
     const at::Tensor& mask = call.operand(kMask);
     const at::AutoGradMode grad(true);
     const at::Tensor leaf = mask.detach().requires_grad_(true);
-    const at::Tensor used = met(leaf, call);
+    const at::Tensor used = met(leaf, blocks, call.integer("blocks", 1));
     const at::Tensor given = unbroadcast(of_scores, used.sizes().vec()).to(mask.scalar_type());
     return torch::autograd::grad({used}, {leaf}, {given})[0];
 }
 
 /// Of the part's i-th block of queries [n h q u]. Whole blocks are seen, or hidden, but for those that
 /// the diagonal goes through.
-at::Tensor causal(const at::Tensor& scores, std::size_t i, const KernelCall& call) {
-    const std::int64_t block = call.op.attributes.get_ints("query_blocks")[i];
+at::Tensor causal(const at::Tensor& scores, std::size_t i, const Meetings& blocks,
+                  const KernelCall& call) {
     const std::int64_t first_query =
-        block * call.integer("block_queries", 1) + call.integer("first_query", 0);
-    const std::int64_t first_key = blocks_of_keys(call)[i] * scores.size(3);
+        blocks.queries[i] * call.integer("block_queries", 1) + call.integer("first_query", 0);
+    const std::int64_t first_key = blocks.keys[i] * scores.size(3);
     if (first_key + scores.size(3) <= first_query + 1) return scores;
     if (first_key >= first_query + scores.size(2)) return at::full_like(scores, -kInfinity);
     const auto options = scores.options().dtype(at::kLong).requires_grad(false);
@@ -161,14 +167,14 @@ at::Tensor causal(const at::Tensor& scores, std::size_t i, const KernelCall& cal
 at::Tensor scores_of(const KernelCall& call, const BlockOperands& o) {
     at::Tensor scores = at::matmul(o.query * o.scale, o.key.transpose(3, 4));
     if (call.has(kMask)) {
-        const at::Tensor mask = met(call.operand(kMask), call);
+        const at::Tensor mask = met(call.operand(kMask), o.blocks, call.integer("blocks", 1));
         const bool is_boolean = mask.scalar_type() == at::kBool;
         scores = is_boolean ? scores.masked_fill(mask.logical_not(), -kInfinity) : scores + mask;
     }
     if (call.integer("is_causal", 0) == 0) return scores;
     Tensors masked;
-    for (std::size_t i = 0; i < o.places.size(); ++i) {
-        masked.push_back(causal(scores.select(2, static_cast<std::int64_t>(i)), i, call));
+    for (std::size_t i = 0; i < o.blocks.queries.size(); ++i) {
+        masked.push_back(causal(scores.select(2, static_cast<std::int64_t>(i)), i, o.blocks, call));
     }
     return at::stack(masked, 2);
 }
@@ -222,9 +228,7 @@ Tensors block_attention_backward(const BackwardCall& call) {
         const at::Tensor of_key = at::matmul(of_scores.transpose(3, 4), o.query) * o.scale;
         gradients[1] = o.given_keys(of_key, call, 1);
     }
-    if (call.wants(kMask)) {
-        gradients[kMask] = mask_gradient(call, of_scores);
-    }
+    if (call.wants(kMask)) gradients[kMask] = mask_gradient(call, o.blocks, of_scores);
     if (!call.has(kLargest)) return gradients;
     const at::Tensor share = at::exp(o.rows(call.operand(kLargest)) - subtracted);
     if (values.defined()) gradients[kValues] = o.given_heads(values * share.unsqueeze(-1));
@@ -234,10 +238,14 @@ Tensors block_attention_backward(const BackwardCall& call) {
 
 // --- BlockAttentionResult ----------------------------------------------------------------------
 
-/// [n s h] over [n s (h v)], or [n h s] over [n h s v]: the same number for each of a head's values.
+/// [n s (h v)] as [n s h v] for rows [n s h]; [n h s v] as it is.
+at::Tensor apart(const at::Tensor& heads, const at::Tensor& rows) {
+    return heads.dim() == 3 ? heads.unflatten(2, {rows.size(2), -1}) : heads;
+}
+
+/// Times the same number for each of a head's values.
 at::Tensor times_rows(const at::Tensor& heads, const at::Tensor& rows) {
-    const at::Tensor apart = heads.dim() == 3 ? heads.unflatten(2, {rows.size(2), -1}) : heads;
-    return (apart * rows.unsqueeze(-1)).reshape(heads.sizes());
+    return (apart(heads, rows) * rows.unsqueeze(-1)).reshape(heads.sizes());
 }
 
 /// 0 for queries that may attend no key.
@@ -258,10 +266,7 @@ Tensors block_attention_result_backward(const BackwardCall& call) {
     const at::Tensor given = call.gradients[0].to(sums.scalar_type());
     if (call.wants(0)) gradients[0] = times_rows(given, shares);
     if (call.wants(1)) {
-        const at::Tensor products = given * call.results[0];
-        const at::Tensor apart =
-            products.dim() == 3 ? products.unflatten(2, {sums.size(2), -1}) : products;
-        gradients[1] = -apart.sum(-1) * shares;
+        gradients[1] = -apart(given * call.results[0], sums).sum(-1) * shares;
     }
     return gradients;
 }

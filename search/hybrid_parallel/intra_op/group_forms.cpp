@@ -177,9 +177,10 @@ std::string GroupForms::cannot_share(OpId id, const Shares& shares) const {
         };
         const bool splits =
             std::ranges::all_of(shares.parts, has_it) && std::ranges::none_of(shares.whole, has_it);
-        if (!splits || !factor.splittable || problem_.facts().batch_digits(id)[f].extent > 0) {
-            continue;
-        }
+        const bool is_batch = problem_.facts().batch_digits(id)[f].extent > 0;
+        if (!splits || !factor.splittable || factor.extent < 2 || is_batch) continue;
+        const Axis axis = Axis::along(f, degree_);
+        if (shares.by_heads && *shares.by_heads != is_by_heads(rule, axis)) continue;
         dims += fmt::format("{}{} ({})", dims.empty() ? "" : ", ", factor.name, factor.extent);
     }
     std::string why = "no dim of what they would share may be split.";

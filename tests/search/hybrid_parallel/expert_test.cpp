@@ -116,6 +116,30 @@ TEST(GroupSplit, OfAlexNetIsOneWeirdTrick) {
     EXPECT_THAT(kinds_of_products(problem, split), testing::MatchesRegex("bbbbb[cr][cr][cr]"));
 }
 
+// The first dim of every input is the batch, here of a mask [queries keys], too: so queries are what the
+// devices share already, and heads are not what was asked for.
+TEST(GroupSplit, ByQueriesSaysThatThereAreNoneApartFromTheBatch) {
+    plan::NetworkBuilder build;
+    const auto x = build.source("x", graph::TensorRole::input, {2, 4, 6, 8});
+    const auto mask = build.source("mask", graph::TensorRole::input, {6, 6});
+    const auto w = build.weight({8, 8});
+    const auto q = build.add("MatMul", {x, w}, {{2, 4, 6, 8}})[0];
+    build.add("Attention", {q, q, q, mask}, {{2, 4, 6, 8}});
+    build.add_outputs();
+    const cost::Machine machine = plan::switched_machine(2);
+    const Problem problem = plan::make_problem(build.graph, machine, training());
+    const auto fault = [&](AttentionBy attention) {
+        return split_over_group(problem, {.group = DeviceSet::progression(0, 2, 1),
+                                          .replicas = DeviceSet::single(0),
+                                          .must_share = MustShare::activations,
+                                          .attention = attention})
+            .fault;
+    };
+    EXPECT_EQ(fault(AttentionBy::heads), "");
+    EXPECT_THAT(fault(AttentionBy::queries),
+                testing::HasSubstr("(Attention): it has no positions apart from the batch."));
+}
+
 //             stage 0                       stage 1
 //     group   0: gpu0 gpu1  1: gpu2 gpu3    0: gpu4 gpu5  1: gpu6 gpu7
 //     x ─▶ MatMul w1 ─▶ Relu ─▶ MatMul w2 ─▶ MatMul w3 ─▶ Relu ─▶ MatMul w4 ─▶ y

@@ -40,6 +40,18 @@ std::optional<bool> is_first(const JsonField& field, std::string_view first,
     return text == first;
 }
 
+/// What an option of plans would say of a text.
+PlanOptions read_option(const JsonField& field, std::string_view option, const std::string& text,
+                        const JsonExpectation& expected) {
+    PlanOptions options;
+    try {
+        option_of(option).read(options, text);
+    } catch (const UsageError&) {
+        field.fail(expected);
+    }
+    return options;
+}
+
 /// As `--bucket-bytes` would take it.
 std::optional<Bytes> bucket_bytes_of(const JsonField& field) {
     if (!field.present()) return std::nullopt;
@@ -48,13 +60,17 @@ std::optional<Bytes> bucket_bytes_of(const JsonField& field) {
     const std::string text =
         field.is_text() ? field.text(expected)
                         : fmt::format("{}", field.integer(1, plan::kMostBucket.raw(), expected));
-    PlanOptions options;
-    try {
-        option_of("bucket-bytes").read(options, text);
-    } catch (const UsageError&) {
-        field.fail(expected);
-    }
-    return options.bucket_bytes;
+    return read_option(field, "bucket-bytes", text, expected).bucket_bytes;
+}
+
+/// As `--host-time` would take it.
+std::optional<HostTime> host_time_of(const JsonField& field) {
+    if (!field.present()) return std::nullopt;
+    const JsonExpectation expected{
+        .what =
+            "times of at most 1 ms, e.g. \"kernel=45us,communication=30us,update=0us\", or "
+            "\"none\""};
+    return read_option(field, "host-time", field.text(expected), expected).host_time;
 }
 
 std::string strategy_of(const JsonField& field) {
@@ -67,8 +83,8 @@ std::string strategy_of(const JsonField& field) {
     }
 }
 
-constexpr std::array<std::string_view, 5> kFigures = {"fuse", "attention", "gradients",
-                                                      "bucket_bytes", "strategy"};
+constexpr std::array<std::string_view, 6> kFigures = {"fuse",         "attention", "gradients",
+                                                      "bucket_bytes", "host_time", "strategy"};
 
 void check_sources(const JsonField& root) {
     const JsonField sources = root["sources"];
@@ -108,6 +124,7 @@ Framework parse_framework(std::string_view json, const std::string& context) {
     framework.fused_attention = is_first(root["attention"], "fused", "products");
     framework.float32_gradients = is_first(root["gradients"], "float32", "weights").value_or(false);
     framework.bucket_bytes = bucket_bytes_of(root["bucket_bytes"]);
+    framework.host_time = host_time_of(root["host_time"]);
     framework.strategy = strategy_of(root["strategy"]);
     framework.not_modelled = texts_of(root["not_modelled"], {"a text"});
     check_sources(root);
@@ -130,6 +147,7 @@ PlanOptions with_framework(PlanOptions options) {
     if (options.framework.empty() || options.mode != Mode::training) return options;
     const Framework framework = load_framework(options.framework);
     if (!options.bucket_bytes) options.bucket_bytes = framework.bucket_bytes;
+    if (!options.host_time) options.host_time = framework.host_time;
     if (!framework.strategy.empty()) {
         const auto said = options.strategy.empty()
                               ? search::ParallelConfig{}

@@ -129,6 +129,10 @@ plan::Recompute to_internal(Recompute recompute) {
     fail("Recompute");
 }
 
+plan::HostTime to_internal(const HostTime& host) {
+    return {host.kernel, host.communication, host.update};
+}
+
 plan::Scheduler to_internal(Scheduler scheduler) {
     switch (scheduler) {
     case Scheduler::fifo: return plan::Scheduler::fifo;

@@ -32,6 +32,7 @@ plan::Optimizer to_internal(Optimizer optimizer);
 plan::LossKind to_internal(Loss loss);
 plan::GradientSync to_internal(GradientSync sync);
 plan::Recompute to_internal(Recompute recompute);
+plan::HostTime to_internal(const HostTime& host);
 plan::Scheduler to_internal(Scheduler scheduler);
 search::ExactEngine to_internal(ExactEngine engine);
 

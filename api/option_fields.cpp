@@ -157,6 +157,22 @@ void read_bucket_bytes(PlanOptions& options, std::string_view option, std::strin
     }
 }
 
+void read_host_time(PlanOptions& options, std::string_view option, std::string_view text) {
+    const auto host = plan::host_time_from_text(text);
+    if (!host) {
+        throw UsageError(
+            fmt::format("{} {}: expected times of at most 1 ms, e.g. 45us or "
+                        "kernel=45us,communication=30us,update=0us; none: launching is free.",
+                        option, text));
+    }
+    options.host_time = HostTime{host->kernel, host->communication, host->update};
+}
+
+Text write_host_time(const PlanOptions& options) {
+    if (!options.host_time) return std::nullopt;
+    return to_text(to_internal(*options.host_time));
+}
+
 Text write_bucket_bytes(const PlanOptions& options) {
     if (!options.bucket_bytes) return std::nullopt;
     if (options.bucket_bytes == Bytes{0}) return "none";
@@ -266,6 +282,12 @@ OptionField memory_limit_field() {
             .write = write_memory_limit,
             .example = "8GiB",
             .form = OptionForm::number};
+}
+
+OptionField host_time_field() {
+    return {.read = read_host_time,
+            .write = write_host_time,
+            .example = "kernel=45us,communication=30us,update=5us"};
 }
 
 OptionField bucket_bytes_field() {

@@ -40,7 +40,8 @@ std::span<const OptionRow> option_table() {
                   .set = OptionSet::framework,
                   .help = "training: who runs the step, megatron, ddp, fsdp, deepspeed, partita or "
                           "a .json (docs/file-formats.md): what nobody says of --attention, "
-                          "--fuse, gradients, --bucket-bytes and --strategy is as that has it",
+                          "--fuse, gradients, --bucket-bytes, --host-time and --strategy is as "
+                          "that has it",
                   .field = path<&P::framework>(),
                   .says_how_to_train = true},
         OptionRow{.option = "--mode",
@@ -88,6 +89,14 @@ std::span<const OptionRow> option_table() {
                           "by itself",
                   .field = bucket_bytes_field(),
                   .says_how_to_train = true},
+        OptionRow{.option = "--host-time",
+                  .value = "TIME",
+                  .set = OptionSet::training,
+                  .help = "what the host of a GPU takes to launch a kernel or a message, one after "
+                          "the other (eager frameworks: tens of microseconds), e.g. 45us, or "
+                          "kernel=45us,communication=30us,update=5us; none (default): nothing "
+                          "(CUDA graphs)",
+                  .field = host_time_field()},
         OptionRow{.option = "--micro-batches",
                   .value = "N",
                   .set = OptionSet::training,

@@ -126,6 +126,7 @@ void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& 
     if (options.recompute) policy.recompute = to_internal(*options.recompute);
     if (!options.frozen.empty()) policy.frozen = options.frozen;
     static_assert(kOneBucket == plan::kOneBucket && kLayerBuckets == plan::kLayerBuckets);
+    if (options.host_time) policy.host_time = to_internal(*options.host_time);
     if (options.bucket_bytes > Bytes{0}) policy.bucket_bytes = options.bucket_bytes;
     if (options.loss) {
         policy.loss = to_internal(*options.loss);

@@ -95,7 +95,9 @@ public:
         model_.framework = asked_.framework;
         // Degrees that are said open choices that all of the table share.
         PlanOptions asked = asked_;
-        asked.bucket_bytes = api::with_framework(asked_).bucket_bytes;
+        const PlanOptions usual = api::with_framework(asked_);
+        asked.bucket_bytes = usual.bucket_bytes;
+        asked.host_time = usual.host_time;
         for (const Contender& contender : contenders) {
             if (asked.strategy.empty()) asked.strategy = contender.asked.strategy;
         }

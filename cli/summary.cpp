@@ -94,6 +94,9 @@ std::string goal_line(plan::Objective objective, plan::Mode mode, const plan::Po
     } else if (policy.bucket_bytes) {
         text += ", gradients in buckets of " + to_text(*policy.bucket_bytes);
     }
+    if (policy.host_time.any()) {
+        text += fmt::format(", launched in {}", to_text(policy.host_time));
+    }
     if (policy.micro_batches > 1) text += fmt::format(", {} micro-batches", policy.micro_batches);
     if (policy.schedule.kind != plan::ScheduleKind::none) {
         text += ", schedule " + to_text(policy.schedule);

@@ -94,6 +94,14 @@ struct Progress {
 inline constexpr Bytes kOneBucket = Bytes::max();
 inline constexpr Bytes kLayerBuckets{Bytes::max().raw() - 1};
 
+/// What the host of an accelerator takes to launch a piece of work, of at most 1 ms each. It
+/// launches one after the other, without waiting for any of them.
+struct HostTime {
+    Time kernel;         ///< of all work on a device but updates and communication
+    Time communication;  ///< of a copy or collective
+    Time update;         ///< of a parameter's update
+};
+
 struct PlanOptions {
     std::optional<Mode> mode;  ///< empty: inference
     /// Empty: latency of inference, step time of training, throughput of workloads.
@@ -108,9 +116,11 @@ struct PlanOptions {
     /// Gradients, and what ZeRO gathers, move together in buckets of so many bytes, kOneBucket or
     /// kLayerBuckets; 0 and default: each by itself.
     std::optional<Bytes> bucket_bytes;
+    /// Empty: launching is free, but for the machine's launch interval.
+    std::optional<HostTime> host_time;
     std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
     /// Who runs the step: megatron, ddp, fsdp, deepspeed, partita or a .json (docs/file-formats.md).
-    /// Where bucket_bytes and strategy leave something open, what that has. The model needs it too
+    /// Where bucket_bytes, host_time and strategy leave something open, what that has. The model needs it too
     /// (ImportOptions).
     std::filesystem::path framework;
 

@@ -60,13 +60,18 @@ Evaluation given_max_load(const Problem& problem, const Strategy& strategy) {
 
 Time busiest_resource(const TaskGraph& graph) {
     std::vector<Time> load(static_cast<std::size_t>(graph.resource_count));
+    std::vector<Time> launches(static_cast<std::size_t>(graph.device_count));
     for (const Task& task : graph.tasks) {
         for (const std::int32_t r :
              graph.resource_sets[static_cast<std::size_t>(task.resource_set)]) {
             load[static_cast<std::size_t>(r)] += task.duration;
         }
+        for (const std::int32_t device :
+             graph.hosts_of(static_cast<std::size_t>(task.resource_set)))
+            launches[static_cast<std::size_t>(device)] += task.launch;
     }
-    return load.empty() ? Time{0} : *std::max_element(load.begin(), load.end());
+    load.insert(load.end(), launches.begin(), launches.end());
+    return load.empty() ? Time{0} : *std::ranges::max_element(load);
 }
 
 }  // namespace partita::plan

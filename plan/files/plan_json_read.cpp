@@ -204,7 +204,7 @@ void read_model(const JsonField& field, Plan& plan) {
 
 Policy read_policy(const JsonField& field) {
     field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
-                      "recompute", "gather_again", "bucket_bytes"});
+                      "recompute", "gather_again", "bucket_bytes", "host_time"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -246,6 +246,13 @@ Policy read_policy(const JsonField& field) {
         policy.bucket_bytes = bucket.is_text() ? named_bucket(bucket.text(bytes, 8))
                                                : Bytes(bucket.integer(1, kMostBucket.raw(), bytes));
         if (!policy.bucket_bytes) bucket.fail(bytes);
+    }
+    if (const JsonField host = field["host_time"]; host.present()) {
+        const JsonExpectation times{
+            .what = "times of at most 1 ms, e.g. \"kernel=45us,communication=30us,update=0us\""};
+        const auto host_time = host_time_from_text(host.text(times, 128));
+        if (!host_time || !host_time->any()) host.fail(times);
+        policy.host_time = *host_time;
     }
     return policy;
 }

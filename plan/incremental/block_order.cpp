@@ -263,6 +263,7 @@ void IncrementalBlockOrder::emit(Slot slot) {
                .present = present,
                .resource_set = present ? node.resource_set : 0,
                .duration = node.duration,
+               .launch = node.launch,
                .key = keys_.with_schedule_key(node.key, of.schedule_key),
                .predecessors = {}});
 }

@@ -65,7 +65,8 @@ void IncrementalEvaluator::lower() {
         return;
     }
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
-                                                      cache_.resource_sets().resources());
+                                                      cache_.resource_sets().resources(),
+                                                      cache_.resource_sets().hosts());
     memory_ = std::make_unique<IncrementalMemory>(problem_, *lowering_, capacities_);
     const auto tasks = lowering_->slots();
     put_resource_sets();
@@ -79,7 +80,7 @@ void IncrementalEvaluator::lower() {
 void IncrementalEvaluator::put_resource_sets() {
     const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
     for (std::size_t i = timeline_->graph().resource_sets(); i < resource_sets.rows(); ++i) {
-        timeline_->graph().add_resource_set(resource_sets[i]);
+        timeline_->graph().add_resource_set(resource_sets[i], cache_.resource_sets().hosts()[i]);
     }
 }
 

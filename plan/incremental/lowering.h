@@ -233,6 +233,8 @@ private:
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
+    /// Of a task of that kind, or of a part of an op.
+    [[nodiscard]] std::int32_t launch_of(TaskKind kind, std::int64_t duration) const;
 
     [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }
     [[nodiscard]] PartBlock block_at(std::size_t block) const { return rows().block(block); }

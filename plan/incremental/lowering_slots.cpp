@@ -3,8 +3,10 @@
 // What an incremental lowering says of its slots.
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "plan/incremental/lowering.h"
+#include "plan/tasks/launch_time.h"
 
 namespace partita::plan {
 
@@ -36,9 +38,11 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
         for (const Member& member : fused->members) add_predecessors(member.row, member.task);
     }
     const bool in_block = tensor.tasks->in_block[task] != 0;
+    const std::int64_t duration = fused != nullptr ? fused->duration : of.duration.raw();
     emit({.slot = slot,
           .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
-          .duration = fused != nullptr ? fused->duration : of.duration.raw(),
+          .duration = duration,
+          .launch = launch_of(of.kind, duration),
           .key = key,
           .predecessors = {}},
          in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
@@ -80,14 +84,22 @@ void IncrementalLowering::emit_block(std::size_t block) {
             }
         }
         if (before) list_.add_predecessor(first_slot(block_row(*before)) + part);
+        const std::int64_t duration = layouts.time(of.pass, device_class).raw();
         emit({.slot = first + part,
               .resource_set = device,
-              .duration = layouts.time(of.pass, device_class).raw(),
+              .duration = duration,
+              .launch = launch_of(TaskKind::forward, duration),
               .key = key_of_part(of, part),
               .predecessors = {}},
              schedule_key);
     }
     for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
+}
+
+std::int32_t IncrementalLowering::launch_of(TaskKind kind, std::int64_t duration) const {
+    static_assert(kMostHostTime.raw() <= std::numeric_limits<std::int32_t>::max());
+    return static_cast<std::int32_t>(
+        launch_time(problem_.policy().host_time, kind, Time(duration)).raw());
 }
 
 std::uint64_t IncrementalLowering::key_of_part(const PartBlock& block, int part) const {

@@ -24,16 +24,26 @@ void ReadyQueues::clear() {
 }
 
 void ReadyQueues::know_resource_sets() {
-    words_ = (graph_.resource_count() + 63) / 64;
+    const std::size_t rows = graph_.resource_count() + graph_.host_count();
+    words_ = (rows + 63) / 64;
     busy_.resize(words_);
+    hosts_.assign(words_, 0);
+    for (std::size_t r = graph_.resource_count(); r < rows; ++r) {
+        hosts_[r / 64] |= std::uint64_t{1} << (r % 64);
+    }
     has_parked_.resize(words_);
-    parked_.resize(graph_.resource_count());
-    only_set_.resize(graph_.resource_count(), -1);
+    parked_.resize(rows);
+    only_set_.resize(rows, -1);
     masks_.resize(graph_.resource_sets() * words_);
     for (std::size_t i = queues_.size(); i < graph_.resource_sets(); ++i) {
         const auto number = static_cast<std::int32_t>(i);
         const auto resources = graph_.resources(number);
-        bool is_alone = resources.size() == 1;
+        const auto hosts = graph_.hosts(number);
+        bool is_alone = resources.size() == 1 && hosts.empty();
+        for (const std::int32_t device : hosts) {
+            const std::int32_t row = row_of_host(device);
+            masks_[i * words_ + at(row) / 64] |= std::uint64_t{1} << (at(row) % 64);
+        }
         for (const std::int32_t r : resources) {
             masks_[i * words_ + at(r) / 64] |= std::uint64_t{1} << (at(r) % 64);
             std::int32_t& only = only_set_[at(r)];
@@ -48,8 +58,9 @@ void ReadyQueues::know_resource_sets() {
 void ReadyQueues::release(std::int32_t number) {
     const std::uint64_t* const of = mask(number);
     for (std::size_t w = 0; w < words_; ++w) {
-        busy_[w] &= ~of[w];
-        for (std::uint64_t bits = of[w] & has_parked_[w]; bits != 0; bits &= bits - 1) {
+        const std::uint64_t rows = of[w] & ~hosts_[w];
+        busy_[w] &= ~rows;
+        for (std::uint64_t bits = rows & has_parked_[w]; bits != 0; bits &= bits - 1) {
             released_.push_back(static_cast<std::int32_t>(64 * w) + std::countr_zero(bits));
         }
     }
@@ -57,6 +68,18 @@ void ReadyQueues::release(std::int32_t number) {
     if (!queue.is_alone || queue.tasks.empty() || queue.is_listed) return;
     queue.is_listed = true;
     free_alone_.push_back(number);
+}
+
+void ReadyQueues::close_host(std::int32_t device) {
+    const std::size_t row = at(row_of_host(device));
+    busy_[row / 64] |= std::uint64_t{1} << (row % 64);
+}
+
+void ReadyQueues::open_host(std::int32_t device) {
+    const std::int32_t row = row_of_host(device);
+    const std::uint64_t bit = std::uint64_t{1} << (at(row) % 64);
+    busy_[at(row) / 64] &= ~bit;
+    if ((has_parked_[at(row) / 64] & bit) != 0) released_.push_back(row);
 }
 
 void ReadyQueues::add(Slot slot) {

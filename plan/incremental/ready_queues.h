@@ -13,6 +13,9 @@
 // A resource set whose one resource is that of no other resource set (the compute row of a device)
 // is never parked.
 //
+// A host that launches tasks is a resource that a task which starts leaves as it is: it is busy
+// from close_host() to open_host().
+//
 // Cost: O(log) per task in the length of its queue, and per time that its resource set is parked.
 #pragma once
 
@@ -36,6 +39,8 @@ public:
 
     void occupy(std::int32_t resource_set) { set_busy(resource_set); }
     void release(std::int32_t resource_set);
+    void close_host(std::int32_t device);
+    void open_host(std::int32_t device);
     void add(Slot slot);
 
     /// Calls start(slot) for each task that starts now; its resources are occupied already.
@@ -85,7 +90,10 @@ private:
     }
     void set_busy(std::int32_t resource_set) {
         const std::uint64_t* const of = mask(resource_set);
-        for (std::size_t w = 0; w < words_; ++w) busy_[w] |= of[w];
+        for (std::size_t w = 0; w < words_; ++w) busy_[w] |= of[w] & ~hosts_[w];
+    }
+    [[nodiscard]] std::int32_t row_of_host(std::int32_t device) const {
+        return static_cast<std::int32_t>(graph_.resource_count()) + device;
     }
     [[nodiscard]] bool is_busy(std::int32_t resource) const {
         return (busy_[at(resource) / 64] >> (at(resource) % 64) & 1) != 0;
@@ -136,10 +144,12 @@ private:
                 set_busy(candidate.resource_set);
                 queue.parked = kIdle;
                 if (!queue.tasks.empty()) {
+                    const bool stays = from >= 0 && is_busy(from);
                     park(candidate.resource_set,
-                         from >= 0 ? from : busy_resource(candidate.resource_set));
+                         stays ? from : busy_resource(candidate.resource_set));
                 }
                 if (!start(slot)) return false;
+                if (from >= 0 && !is_busy(from)) push_first_parked(from);  // a host
                 continue;
             }
             if (!is_stale) park(candidate.resource_set, busy);
@@ -150,7 +160,8 @@ private:
 
     const SlotGraph& graph_;
     std::size_t words_ = 0;             ///< of a mask of resources
-    std::vector<std::uint64_t> masks_;  ///< per resource set
+    std::vector<std::uint64_t> masks_;  ///< per resource set, hosts included
+    std::vector<std::uint64_t> hosts_;  ///< a mask of all
     std::vector<Queue> queues_;
     std::vector<std::int32_t> only_set_;  ///< per resource; -1: none, -2: there are several
     /// Resource sets with a queue since clear(), some more than once.

@@ -7,12 +7,23 @@
 
 namespace partita::plan {
 
-SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> resource_sets)
+SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> resource_sets, Csr<std::int32_t> hosts)
     : resource_sets_(std::move(resource_sets)),
-      loads_(static_cast<std::size_t>(resource_count), 0) {}
+      hosts_(std::move(hosts)),
+      loads_(static_cast<std::size_t>(resource_count), 0) {
+    while (hosts_.rows() < resource_sets_.rows()) hosts_.end_row();
+    for (const std::int32_t device : hosts_.items) know_host(device);
+}
 
-std::int32_t SlotGraph::add_resource_set(std::span<const std::int32_t> resources) {
+void SlotGraph::know_host(std::int32_t device) {
+    host_count_ = std::max(host_count_, static_cast<std::size_t>(device) + 1);
+}
+
+std::int32_t SlotGraph::add_resource_set(std::span<const std::int32_t> resources,
+                                         std::span<const std::int32_t> hosts) {
     resource_sets_.add_row(resources);
+    hosts_.add_row(hosts);
+    for (const std::int32_t device : hosts) know_host(device);
     return static_cast<std::int32_t>(resource_sets_.rows()) - 1;
 }
 
@@ -45,7 +56,7 @@ bool SlotGraph::holds(const SlotTask& task) const {
     if (!task.present) return node.resource_set < 0;
     const Predecessors& known = node.predecessors;
     return node.resource_set == task.resource_set && node.duration == task.duration &&
-           node.key == task.key &&
+           node.launch == task.launch && node.key == task.key &&
            std::equal(known.begin(), known.end(), task.predecessors.begin(),
                       task.predecessors.end());
 }
@@ -75,6 +86,7 @@ void SlotGraph::put(const SlotTask& task) {
     before.duration = node.duration;
     before.key = node.key;
     before.resource_set = node.resource_set;
+    before.launch = node.launch;
     add_load(node, -1);
     unlink(task.slot);
     before.predecessors.assign(now.begin(), now.end());
@@ -82,6 +94,7 @@ void SlotGraph::put(const SlotTask& task) {
     node.duration = task.duration;
     node.key = task.key;
     node.resource_set = task.present ? task.resource_set : -1;
+    node.launch = task.launch;
     assert(!task.present || task.duration > 0);
     if (task.present) now.assign(task.predecessors.begin(), task.predecessors.end());
     add_load(node, 1);
@@ -98,6 +111,7 @@ void SlotGraph::reject() {
         node.duration = before.duration;
         node.key = before.key;
         node.resource_set = before.resource_set;
+        node.launch = before.launch;
         add_load(node, 1);
         link(changed_[i]);
     }

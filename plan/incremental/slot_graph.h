@@ -31,6 +31,7 @@ struct SlotTask {
     bool present = true;
     std::int32_t resource_set = 0;
     std::int64_t duration = 0;  ///< picoseconds, > 0
+    std::int32_t launch = 0;    ///< picoseconds: Task::launch
     std::uint64_t key = 0;
     std::span<const Slot> predecessors;  ///< distinct; read during the call only
 };
@@ -44,6 +45,7 @@ public:
         std::int64_t duration = 0;
         std::uint64_t key = 0;
         std::int32_t resource_set = -1;  ///< -1: empty
+        std::int32_t launch = 0;
         Predecessors predecessors;
     };
     /// What a slot held.
@@ -51,13 +53,16 @@ public:
         std::int64_t duration = 0;
         std::uint64_t key = 0;
         std::int32_t resource_set = -1;
+        std::int32_t launch = 0;
         Predecessors predecessors;
     };
 
-    SlotGraph(int resource_count, Csr<std::int32_t> resource_sets);
+    /// `hosts`: as in TaskGraph; nothing where no launch takes time.
+    SlotGraph(int resource_count, Csr<std::int32_t> resource_sets, Csr<std::int32_t> hosts = {});
 
     /// Later changes may use it. Returns its number.
-    std::int32_t add_resource_set(std::span<const std::int32_t> resources);
+    std::int32_t add_resource_set(std::span<const std::int32_t> resources,
+                                  std::span<const std::int32_t> hosts = {});
 
     /// Each slot once. The graph must stay acyclic, and every predecessor present. Tasks that are
     /// there already, with their predecessors in that order, are no change.
@@ -77,6 +82,11 @@ public:
     [[nodiscard]] std::span<const std::int32_t> resources(std::int32_t resource_set) const {
         return resource_sets_[static_cast<std::size_t>(resource_set)];
     }
+    [[nodiscard]] std::span<const std::int32_t> hosts(std::int32_t resource_set) const {
+        return hosts_[static_cast<std::size_t>(resource_set)];
+    }
+    /// One more than the last device with a host that launches; 0: none does.
+    [[nodiscard]] std::size_t host_count() const { return host_count_; }
     [[nodiscard]] std::size_t resource_sets() const { return resource_sets_.rows(); }
     [[nodiscard]] const Csr<std::int32_t>& resource_set_table() const { return resource_sets_; }
     [[nodiscard]] std::size_t resource_count() const { return loads_.size(); }
@@ -93,8 +103,11 @@ private:
     void link(Slot slot);
     void unlink(Slot slot);
     void add_load(const Node& node, std::int64_t sign);
+    void know_host(std::int32_t device);
 
     Csr<std::int32_t> resource_sets_;
+    Csr<std::int32_t> hosts_;  ///< per resource set
+    std::size_t host_count_ = 0;
     std::vector<Node> nodes_;
     std::vector<Successors> successors_;
     std::vector<std::int64_t> loads_;  ///< per resource

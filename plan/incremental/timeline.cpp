@@ -11,8 +11,9 @@
 
 namespace partita::plan {
 
-IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets)
-    : graph_(resource_count, std::move(resource_sets)), ready_(graph_) {}
+IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets,
+                                         Csr<std::int32_t> hosts)
+    : graph_(resource_count, std::move(resource_sets), std::move(hosts)), ready_(graph_) {}
 
 std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> tasks, Time limit) {
     check_settled();
@@ -68,6 +69,7 @@ void IncrementalTimeline::accept() {
     keep_ready(from);
     keep_occupied(from);
     keep_ends_after();
+    if (hosts_.any()) hosts_.keep(at(from), starts_, resource_sets_);
 }
 
 /// By (start, key); it is in the order of starts already.
@@ -111,7 +113,8 @@ void IncrementalTimeline::collect_placed(std::int32_t from) {
             const auto [slot, start] = log_[at(i)];
             const SlotGraph::Node& node = graph_[slot];
             marks_[at(slot)].position = from + static_cast<std::int32_t>(placed_.size());
-            placed_.push_back({start, start + node.duration, slot, node.resource_set, {}});
+            placed_.push_back(
+                {start, start + node.duration, slot, node.resource_set, node.launch, {}});
         }
     }
 }
@@ -126,7 +129,8 @@ void IncrementalTimeline::follow(const Segment& segment, std::int32_t from) {
     };
     for (std::int32_t i = segment.begin; i < segment.end; ++i) {
         placed_.push_back({starts_[at(i)] + segment.shift, ends_[at(i)] + segment.shift,
-                           order_[at(i)], resource_sets_[at(i)], ready_at(ready_at_[at(i)])});
+                           order_[at(i)], resource_sets_[at(i)], graph_[order_[at(i)]].launch,
+                           ready_at(ready_at_[at(i)])});
     }
     if (further == 0) return;
     for (std::int32_t i = segment.begin; i < segment.end; ++i) {
@@ -141,6 +145,7 @@ void IncrementalTimeline::put_placed(std::int32_t from) {
     ends_.resize(size);
     resource_sets_.resize(size);
     ready_at_.resize(size);
+    if (hosts_.any()) put_launches(from);
     for (std::size_t i = 0; i < placed_.size(); ++i) {
         const Placed& task = placed_[i];
         order_[at(from) + i] = task.slot;
@@ -149,6 +154,11 @@ void IncrementalTimeline::put_placed(std::int32_t from) {
         resource_sets_[at(from) + i] = task.resource_set;
         ready_at_[at(from) + i] = task.ready_at ? *task.ready_at : find_ready_at(task.slot);
     }
+}
+
+void IncrementalTimeline::put_launches(std::int32_t from) {
+    hosts_.resize(at(from) + placed_.size());
+    for (std::size_t i = 0; i < placed_.size(); ++i) hosts_.put(at(from) + i, placed_[i].launch);
 }
 
 /// The position from which on an accepted task is ready.

@@ -15,6 +15,7 @@
 //
 //     tasks end     their resources are free, and what waited for nothing else is ready
 //     splice?       are those that run the same as before, each d later, and what has started the same?
+//                   And do hosts (host_launches.h) make no difference?
 //     tasks start   the ready ones that can (ready_queues.h)
 //
 // Splicing is exact, as nothing starts before now: what comes depends on what has started, and on
@@ -40,6 +41,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "plan/incremental/host_launches.h"
 #include "plan/incremental/ready_queues.h"
 #include "plan/incremental/slot_graph.h"
 
@@ -56,7 +58,9 @@ struct TimelineEffort {
 
 class IncrementalTimeline {
 public:
-    IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets);
+    /// `hosts`: as in TaskGraph.
+    IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets,
+                        Csr<std::int32_t> hosts = {});
     IncrementalTimeline(const IncrementalTimeline&) = delete;
     IncrementalTimeline& operator=(const IncrementalTimeline&) = delete;
 
@@ -139,11 +143,16 @@ private:
         std::int64_t end = 0;
         Slot slot = -1;
         std::int32_t resource_set = -1;
+        std::int32_t launch = 0;
         std::optional<std::int32_t> ready_at;  ///< nullopt: to be found
     };
+    /// A task that runs, or a host that launches.
     struct Running {
         std::int64_t end = 0;
-        Slot slot = -1;
+        Slot slot = -1;  ///< of device d's host: -1 - d
+
+        [[nodiscard]] bool is_host() const { return slot < 0; }
+        [[nodiscard]] std::int32_t device() const { return -1 - slot; }
     };
 
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -160,6 +169,7 @@ private:
     void collect_placed(std::int32_t from);
     void follow(const Segment& segment, std::int32_t from);
     void put_placed(std::int32_t from);
+    void put_launches(std::int32_t from);
     [[nodiscard]] std::int32_t find_ready_at(Slot slot) const;
     void keep_ready(std::int32_t from);
     void keep_occupied(std::int32_t from);
@@ -187,6 +197,8 @@ private:
     void enter(Slot slot);
     bool begin(Slot slot);
     void run(Slot slot, std::int64_t end);
+    void close_host(std::int32_t device);
+    void insert_running(const Running& running);
     void end_tasks();
     [[nodiscard]] bool has_ended(Slot slot) const;
     [[nodiscard]] std::int32_t count_unfinished(Slot slot) const;
@@ -213,6 +225,7 @@ private:
     std::vector<Slot> last_;
     std::vector<std::int64_t> done_;
     std::vector<Mark> marks_;  ///< per slot
+    HostLaunches hosts_{graph_};
 
     // The evaluation.
     std::int64_t limit_ = 0;

@@ -20,6 +20,7 @@ bool IncrementalTimeline::replay() {
         return true;
     }
     latest_end_ = 0;
+    hosts_.begin();
     restart(first, 0);
     segments_.push_back({0, restart_position_, 0, false});
     if (!rest_fits()) return false;
@@ -67,6 +68,10 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     for (const Slot slot : found_running_) {
         ready_.occupy(graph_[slot].resource_set);
         run(slot, end_of(slot) + shift);
+    }
+    if (hosts_.any()) {
+        hosts_.restart(at(restart_position_), resource_sets_);
+        for (std::size_t d = 0; d < graph_.host_count(); ++d) close_host(std::int32_t(d));
     }
     find_ready();
 }
@@ -169,6 +174,10 @@ bool IncrementalTimeline::begin(Slot slot) {
     const std::int64_t end = now_ + node.duration;
     latest_end_ = std::max(latest_end_, end);
     run(slot, end);
+    const auto hosts = graph_.hosts(node.resource_set);
+    if (hosts.empty()) return true;
+    hosts_.launch(node);
+    for (const std::int32_t device : hosts) close_host(device);
     return true;
 }
 
@@ -176,10 +185,22 @@ void IncrementalTimeline::run(Slot slot, std::int64_t end) {
     Mark& of = marks_[at(slot)];
     of.restart = restart_;
     of.progress = Progress::runs();
+    insert_running({end, slot});
+}
+
+/// Until it has launched what has started.
+void IncrementalTimeline::close_host(std::int32_t device) {
+    const std::int64_t launched = hosts_.launched(at(device));
+    if (launched <= now_) return;
+    ready_.close_host(device);
+    insert_running({launched, -1 - device});
+}
+
+void IncrementalTimeline::insert_running(const Running& running) {
     std::size_t i = running_.size();
-    running_.push_back({end, slot});
-    for (; i > 0 && running_[i - 1].end < end; --i) running_[i] = running_[i - 1];
-    running_[i] = {end, slot};
+    running_.push_back(running);
+    for (; i > 0 && running_[i - 1].end < running.end; --i) running_[i] = running_[i - 1];
+    running_[i] = running;
 }
 
 /// Those that end next.
@@ -187,6 +208,10 @@ void IncrementalTimeline::end_tasks() {
     now_ = running_.back().end;
     ended_.clear();
     for (; !running_.empty() && running_.back().end == now_; running_.pop_back()) {
+        if (running_.back().is_host()) {
+            ready_.open_host(running_.back().device());
+            continue;
+        }
         const Slot slot = running_.back().slot;
         ended_.push_back(slot);
         // Scattered in memory, and needed below.

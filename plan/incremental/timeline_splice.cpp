@@ -24,6 +24,9 @@ IncrementalTimeline::Splice IncrementalTimeline::try_splice() {
     const std::int64_t old_start = starts_[at(position)];
     const std::int64_t shift = now_ - old_start;
     if (!runs_the_same(position, shift)) return Splice::no;
+    if (hosts_.any() && !hosts_.follows(at(position), old_start, now_, resource_sets_)) {
+        return Splice::no;
+    }
     const std::int64_t target = next_relevant(position);
     const std::int32_t end = target == kNever ? size() : position_at(target);
     if (target != kNever && end - position < kWorthAJump) {
@@ -53,12 +56,15 @@ bool IncrementalTimeline::has_started_the_same(std::int32_t position) {
 
 /// As the tasks did that ran when the one at this position started, but for the shift.
 bool IncrementalTimeline::runs_the_same(std::int32_t position, std::int64_t shift) {
+    std::size_t tasks = 0;
     for (const Running& task : running_) {
+        if (task.is_host()) continue;
+        ++tasks;
         const Mark& of = mark(task.slot);
         if (of.is_changed() || ends_[at(of.position)] + shift != task.end) return false;
     }
     find_running(position, starts_[at(position)]);
-    return found_running_.size() == running_.size();
+    return found_running_.size() == tasks;
 }
 
 /// Until when the accepted timeline can be followed from a position on, where only changed tasks

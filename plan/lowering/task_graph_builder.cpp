@@ -7,11 +7,12 @@
 #include "base/csr.h"
 #include "base/error.h"
 #include "plan/lowering/block_order.h"
+#include "plan/tasks/launch_time.h"
 
 namespace partita::plan {
 
 TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions)
-    : resource_sets_(problem) {
+    : host_time_(problem.policy().host_time), resource_sets_(problem) {
     graph_.regions = std::move(regions);
     graph_.device_count = problem.device_count();
     graph_.resource_count = resource_count_of(problem);
@@ -124,6 +125,8 @@ TaskGraph TaskGraphBuilder::finish() {
     remove_fused();
     graph_.resource_sets = resource_sets_.resources();
     graph_.ranks = resource_sets_.ranks();
+    if (host_time_.any()) graph_.hosts = resource_sets_.hosts();
+    for (Task& task : graph_.tasks) task.launch = launch_time(host_time_, task.kind, task.duration);
     const bool scheduled = std::any_of(graph_.tasks.begin(), graph_.tasks.end(),
                                        [](const Task& task) { return task.schedule_key >= 0; });
     if (scheduled) add_control_edges(graph_.tasks, edges_);

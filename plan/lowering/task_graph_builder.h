@@ -56,6 +56,7 @@ private:
     void set_group(Task& task, const std::vector<int>& devices);
     void remove_fused();
 
+    HostTime host_time_;
     ResourceSets resource_sets_;
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;

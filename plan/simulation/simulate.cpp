@@ -73,6 +73,7 @@ public:
           waiting_(graph.predecessor_counts),
           ready_time_(graph.size(), 0),
           free_(static_cast<std::size_t>(graph.resource_count), 0),
+          launched_(static_cast<std::size_t>(graph.device_count), 0),
           queues_(graph.resource_sets.rows()) {
         if (needs_paths()) path_ = path_to_sink(graph);
     }
@@ -106,6 +107,9 @@ private:
         std::int64_t free = 0;
         for (const std::int32_t r : graph_.resource_sets[queue]) {
             free = std::max(free, free_[static_cast<std::size_t>(r)]);
+        }
+        for (const std::int32_t device : graph_.hosts_of(queue)) {
+            free = std::max(free, launched_[static_cast<std::size_t>(device)]);
         }
         return free;
     }
@@ -164,6 +168,8 @@ private:
         const std::int64_t end = candidate.start + task.duration.raw();
         for (const std::int32_t r : graph_.resource_sets[at])
             free_[static_cast<std::size_t>(r)] = end;
+        for (const std::int32_t device : graph_.hosts_of(at))
+            launched_[static_cast<std::size_t>(device)] += task.launch.raw();
         timeline_.start[id.index()] = Time(candidate.start);
         timeline_.commit_order.push_back(id);
         touched_.assign(1, at);
@@ -216,7 +222,8 @@ private:
     std::vector<Time> path_;
     std::vector<std::int32_t> waiting_;
     std::vector<std::int64_t> ready_time_;
-    std::vector<std::int64_t> free_;  ///< per resource
+    std::vector<std::int64_t> free_;      ///< per resource
+    std::vector<std::int64_t> launched_;  ///< per device: what was committed, from this time on
     std::vector<Queue> queues_;
     std::vector<Candidate> candidates_;
     std::vector<std::size_t> touched_;
@@ -261,6 +268,7 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
     std::vector<std::int32_t> waiting = graph.predecessor_counts;
     std::vector<std::int64_t> ready(graph.size(), 0);
     std::vector<std::int64_t> free(static_cast<std::size_t>(graph.resource_count), 0);
+    std::vector<std::int64_t> launched(static_cast<std::size_t>(graph.device_count), 0);
     Timeline timeline;
     timeline.start.resize(graph.size());
     for (const TaskId id : order) {
@@ -268,11 +276,16 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
         // A repeated task has -1 here, one before its predecessors more than 0.
         if (i >= graph.size() || waiting[i] != 0) return std::nullopt;
         waiting[i] = -1;
-        const auto resources =
-            graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
+        const auto set = static_cast<std::size_t>(graph.tasks[i].resource_set);
+        const auto resources = graph.resource_sets[set];
         std::int64_t start = ready[i];
         for (const std::int32_t r : resources) {
             start = std::max(start, free[static_cast<std::size_t>(r)]);
+        }
+        for (const std::int32_t device : graph.hosts_of(set)) {
+            std::int64_t& by = launched[static_cast<std::size_t>(device)];
+            start = std::max(start, by);
+            by += graph.tasks[i].launch.raw();
         }
         const std::int64_t end = start + graph.tasks[i].duration.raw();
         for (const std::int32_t r : resources) free[static_cast<std::size_t>(r)] = end;

@@ -4,6 +4,9 @@
 //
 //     (earliest feasible start over all its resources, schedule key, priority, id)
 //
+// A host that launches tasks (task_graph.h) is one more resource of theirs, occupied by each for
+// Task::launch from when it was free, not from when the task starts: it runs ahead.
+//
 // Commits have monotone starts. Restricted to a resource, the commit sequence is its queue, so the
 // same order executed with other durations cannot deadlock (RULES 20). Ready tasks queue per
 // resource set, because all tasks of one can start at the same moment; queues wait in one heap

@@ -13,6 +13,7 @@
 
 #include "graph/op_graph.h"
 #include "plan/strategy/axis.h"
+#include "plan/strategy/host_time.h"
 #include "plan/strategy/pipeline_schedule.h"
 
 namespace partita::plan {
@@ -116,6 +117,7 @@ struct Policy {
     /// Of gradients that are reduced together (gradient_buckets.h), kOneBucket or kLayerBuckets;
     /// nullopt: each by itself.
     std::optional<Bytes> bucket_bytes;
+    HostTime host_time;  ///< of the hosts of accelerators
     friend bool operator==(const Policy&, const Policy&) = default;
 };
 

@@ -2,6 +2,8 @@
 #include "plan/tasks/resource_sets.h"
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 #include <utility>
 
 namespace partita::plan {
@@ -20,10 +22,18 @@ bool is_cpu(const cost::Device& device) {
 }  // namespace
 
 ResourceSets::ResourceSets(const Problem& problem) : problem_(problem) {
-    for (int d = 0; d < problem.device_count(); ++d) add({compute_row(d)});
+    for (const int d : std::views::iota(0, problem.device_count())) {
+        add({compute_row(d)}, std::array{d});
+    }
 }
 
-std::int32_t ResourceSets::add(std::vector<std::int32_t> resources) {
+std::int32_t ResourceSets::add(std::vector<std::int32_t> resources, std::span<const int> devices) {
+    std::vector<std::int32_t> hosts;
+    for (const int device : devices) {
+        const bool launches = problem_.policy().host_time.any();
+        if (launches && !is_cpu(problem_.machine().device(device))) hosts.push_back(device);
+    }
+    hosts_.add_row(hosts);
     std::sort(resources.begin(), resources.end());
     resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
     resource_sets_.add_row(resources);
@@ -51,7 +61,7 @@ std::int32_t ResourceSets::of_copy(int from, int to) {
     }
     copies_.add(hash.value(), static_cast<std::int32_t>(copy_keys_.size()));
     copy_keys_.push_back(key);
-    copy_sets_.push_back(add(std::move(resources)));
+    copy_sets_.push_back(add(std::move(resources), std::array{from, to}));
     return copy_sets_.back();
 }
 
@@ -78,7 +88,7 @@ ResourceSets::Group ResourceSets::of_ranks(std::span<const int> devices) {
     const auto row = static_cast<std::int32_t>(ranks_.rows());
     groups_.add(hash.value(), row);
     ranks_.add_row(devices);
-    group_sets_.push_back(add(std::move(resources)));
+    group_sets_.push_back(add(std::move(resources), devices));
     return {row, group_sets_.back()};
 }
 

@@ -31,13 +31,16 @@ public:
     Group of_ranks(std::span<const int> devices);
 
     [[nodiscard]] const Csr<std::int32_t>& resources() const { return resource_sets_; }
+    /// Per resource set the devices whose hosts launch its tasks: accelerators. A CPU is its own.
+    [[nodiscard]] const Csr<std::int32_t>& hosts() const { return hosts_; }
     [[nodiscard]] const Csr<std::int32_t>& ranks() const { return ranks_; }
 
 private:
-    std::int32_t add(std::vector<std::int32_t> resources);
+    std::int32_t add(std::vector<std::int32_t> resources, std::span<const int> devices);
 
     const Problem& problem_;
     Csr<std::int32_t> resource_sets_;
+    Csr<std::int32_t> hosts_;
     Csr<std::int32_t> ranks_;
     HashIndex copies_;                     ///< of copy_keys_
     std::vector<std::int64_t> copy_keys_;  ///< from * devices + to

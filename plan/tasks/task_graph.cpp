@@ -80,6 +80,7 @@ std::string digest(const TaskGraph& graph) {
                  static_cast<std::int64_t>(task.combine))
             .add(task.bytes.raw())
             .add(task.duration.raw());
+        if (!graph.hosts.items.empty()) sha.add(task.launch.raw());
     }
     for (std::size_t i = 0; i < graph.size(); ++i) {
         sha.add(static_cast<std::int64_t>(graph.successors[i].size()));

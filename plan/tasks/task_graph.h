@@ -10,6 +10,9 @@
 //     resource set  a distinct set of resources: one per device, one per pair of devices that copy,
 //                   one per group of devices that communicate. All tasks of one can start at the
 //                   same moment, so ready tasks queue per set
+//     host          launches the tasks of a device in the order of their commits, each for
+//                   Task::launch, however far the device is behind. None starts before all that
+//                   were committed before it are launched
 //     buffer        a value on a device, from the commit of the task that writes it to the end of
 //                   its last user; persistent bytes are there all along
 //
@@ -94,6 +97,7 @@ struct Task {
         -1;                     ///< key of the schedule (pipeline_schedule.h); lower goes first
     std::int32_t priority = 0;  ///< frozen priority of the op that wants it; lower goes first
     Time duration;
+    Time launch;  ///< what the host of each of its devices takes to launch it
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
     std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
@@ -142,6 +146,8 @@ struct TaskGraph {
     std::int32_t device_count = 0;
     std::int32_t resource_count = 0;  ///< 3 per device, then channels
     Csr<std::int32_t> resource_sets;  ///< resources of each resource set, rising
+    /// Devices whose hosts launch the tasks of each resource set; no rows where launching is free.
+    Csr<std::int32_t> hosts;
 
     std::shared_ptr<const RegionTable> regions;
     Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
@@ -152,6 +158,10 @@ struct TaskGraph {
     std::vector<MemoryByKind> persistent;  ///< per device
 
     [[nodiscard]] std::size_t size() const { return tasks.size(); }
+    [[nodiscard]] std::span<const std::int32_t> hosts_of(std::size_t resource_set) const {
+        if (resource_set >= hosts.rows()) return {};
+        return hosts[resource_set];
+    }
 };
 
 /// Resource ids: 3 * device + {0 compute, 1 send, 2 receive}, then 3 * devices + channel.

@@ -28,9 +28,9 @@ using testing::Not;
 constexpr const char* kFramework = R"({
     "format": "partita-framework", "version": 1, "name": "own", "summary": "a test",
     "fuse": ["swiglu"], "attention": "products", "gradients": "weights",
-    "bucket_bytes": 1000, "strategy": "zero=2,tp=1",
+    "bucket_bytes": 1000, "host_time": "45us", "strategy": "zero=2,tp=1",
     "sources": {"fuse": "a", "attention": "b", "gradients": "c", "bucket_bytes": "d",
-                "strategy": "e"},
+                "host_time": "f", "strategy": "e"},
     "not_modelled": ["it rests on Sundays"]})";
 
 /// With one text instead of another.
@@ -57,6 +57,8 @@ TEST(Framework, SaysWhatItsFileSays) {
     EXPECT_EQ(framework.fused_attention, false);
     EXPECT_FALSE(framework.float32_gradients);
     EXPECT_EQ(framework.bucket_bytes, Bytes{1000});
+    ASSERT_TRUE(framework.host_time);
+    EXPECT_EQ(framework.host_time->kernel, Time(45'000'000));
     EXPECT_EQ(framework.strategy, "tp=1,zero=2");
     EXPECT_THAT(notes_of(framework), ElementsAre("Framework own: a test.",
                                                  "Not so in plans for own: it rests on Sundays."));
@@ -72,6 +74,7 @@ TEST(Framework, NamesTheFieldThatIsWrong) {
                 HasSubstr("attention: expected \"fused\" or \"products\""));
     EXPECT_THAT(of(changed("1000", "0")), HasSubstr("bucket_bytes: expected an amount of bytes"));
     EXPECT_THAT(of(changed("1000", "\"some\"")), HasSubstr("bucket_bytes: expected an amount"));
+    EXPECT_THAT(of(changed("45us", "45")), HasSubstr("host_time: expected times of at most 1 ms"));
     EXPECT_THAT(of(changed("zero=2", "zero=7")), HasSubstr("strategy: strategy zero=7,tp=1"));
     EXPECT_THAT(of(changed("[\"swiglu\"]", "[1]")), HasSubstr("fuse[0]: expected a kernel"));
     EXPECT_THAT(of(changed("\"fuse\": \"a\", ", "")), HasSubstr("sources.fuse: expected where"));

@@ -309,6 +309,12 @@ std::optional<Bytes> random_buckets(Random& random) {
     return draws < 7 ? kLayerBuckets : kOneBucket;
 }
 
+HostTime random_host_time(Random& random) {
+    if (draw(random, 4) != 0) return {};
+    const auto time = [&] { return Time(draw(random, 3) * (1 << draw(random, 24))); };
+    return {.kernel = time(), .communication = time(), .update = time()};
+}
+
 bool is_fused_fetch(const Problem& problem, const Task& task) {
     if (task.fused == 0 || task.gradient || task.updated) return false;
     const graph::OpId producer = problem.graph().tensor(task.tensor).producer;

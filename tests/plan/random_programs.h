@@ -39,6 +39,9 @@ void draw_recompute(search::Random& random, const Problem& problem, const Strate
 /// Policy::bucket_bytes: none, several, one, or one for each layer.
 std::optional<Bytes> random_buckets(search::Random& random);
 
+/// Policy::host_time: free, or more or less than tasks take.
+HostTime random_host_time(search::Random& random);
+
 /// Does it fetch several parameters for a use?
 bool is_fused_fetch(const Problem& problem, const Task& task);
 

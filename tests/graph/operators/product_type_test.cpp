@@ -87,8 +87,9 @@ TEST(ProductTypes, Float8IsForNoConvolution) {
     op.opset = 11;
     op.inputs = {x, w};
     op.outputs = {graph.add_tensor({.name = "y", .shape = {1, 4, 6, 6}, .dtype = DType::bfloat16})};
-    graph.add_output("out", op.outputs[0]);
+    const TensorId y = op.outputs[0];
     graph.add_op(std::move(op));
+    graph.add_output("out", y);
     EXPECT_EQ(set_product_type(graph, ProductType::float8), 0u);
     EXPECT_EQ(graph.op(*graph.find_op("conv")).product_type, ProductType::as_stored);
 }

@@ -148,6 +148,12 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
             HasSubstr("policy.bucket_bytes: expected an amount of bytes above 0, \"all\" or "
                       "\"layer\""));
     }
+    plan_.policy.host_time = {.kernel = Time(45'000'000), .communication = Time(1), .update = {}};
+    const std::string hosted = to_json(plan_);
+    EXPECT_THAT(hosted, HasSubstr(R"("host_time": "kernel=45us,communication=1ps,update=0us"})"));
+    EXPECT_EQ(parse_plan(hosted, "plan.json").policy, plan_.policy);
+    EXPECT_THAT(refusal(hosted, "kernel=45us", "kernel=45"),
+                HasSubstr("policy.host_time: expected times of at most 1 ms"));
     EXPECT_TRUE(again.float32_gradients);
     EXPECT_EQ(again.untie, plan_.untie);
     EXPECT_EQ(again.fuse, plan_.fuse);

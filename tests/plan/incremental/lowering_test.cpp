@@ -34,6 +34,7 @@ using search::Random;
 struct Row {
     std::int64_t start = 0;
     std::int64_t duration = 0;
+    std::int64_t launch = 0;
     std::uint64_t schedule_key = 0;
     std::uint64_t priority = 0;
     std::size_t predecessors = 0;
@@ -42,8 +43,9 @@ struct Row {
 };
 
 std::ostream& operator<<(std::ostream& out, const Row& row) {
-    return out << row.start << " for " << row.duration << ", schedule_key " << row.schedule_key
-               << ", priority " << row.priority << ", after " << row.predecessors << " tasks, on "
+    return out << row.start << " for " << row.duration << ", launched in " << row.launch
+               << ", schedule_key " << row.schedule_key << ", priority " << row.priority
+               << ", after " << row.predecessors << " tasks, on "
                << testing::PrintToString(row.resources) << "\n";
 }
 
@@ -56,7 +58,8 @@ public:
           cache_(problem_),
           strategy_(std::move(start)),
           lowering_(problem_, strategy_, cache_),
-          timeline_(resource_count_of(problem_), cache_.resource_sets().resources()) {
+          timeline_(resource_count_of(problem_), cache_.resource_sets().resources(),
+                    cache_.resource_sets().hosts()) {
         EXPECT_NE(evaluated(), std::nullopt);
         timeline_.accept();
         lowering_.accept();
@@ -131,7 +134,7 @@ private:
         const auto tasks = lowering_.slots();
         const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
         for (auto i = timeline_.graph().resource_sets(); i < resource_sets.rows(); ++i) {
-            timeline_.graph().add_resource_set(resource_sets[i]);
+            timeline_.graph().add_resource_set(resource_sets[i], cache_.resource_sets().hosts()[i]);
         }
         return timeline_.evaluate(tasks);
     }
@@ -147,6 +150,7 @@ private:
             rows.push_back(
                 {.start = timeline.start[i].raw(),
                  .duration = task.duration.raw(),
+                 .launch = task.launch.raw(),
                  .schedule_key = static_cast<std::uint64_t>(std::max(0, task.schedule_key)),
                  .priority = static_cast<std::uint64_t>(task.priority),
                  .predecessors = static_cast<std::size_t>(graph.predecessor_counts[i]),
@@ -162,6 +166,7 @@ private:
             const auto resource_set = timeline_.graph().resources(node.resource_set);
             rows.push_back({.start = timeline_.start(slot).raw(),
                             .duration = node.duration,
+                            .launch = node.launch,
                             .schedule_key = lowering_.keys().schedule_key(node.key),
                             .priority = lowering_.keys().priority(node.key),
                             .predecessors = node.predecessors.size(),
@@ -235,7 +240,8 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
                                               .objective = Objective::step_time,
                                               .policy = {.recompute = Recompute::automatic,
                                                          .gather_again = seed % 2 == 0,
-                                                         .bucket_bytes = random_buckets(random)}});
+                                                         .bucket_bytes = random_buckets(random),
+                                                         .host_time = random_host_time(random)}});
         ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
@@ -384,6 +390,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereLayersAreInShards) {
         if (seed % 2 == 0) options.policy.recompute = Recompute::automatic;
         options.policy.gather_again = draw(random, 2) == 0;
         options.policy.bucket_bytes = random_buckets(random);
+        options.policy.host_time = random_host_time(random);
         const Problem problem = make_problem(layers.graph, machine, options);
         Strategy start;
         start.policy = options.policy;

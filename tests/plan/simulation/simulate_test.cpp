@@ -36,6 +36,11 @@ TaskGraph random_task_graph() {
         }
     }
     const int resource_sets = static_cast<int>(graph.resource_sets.rows());
+    const int most_launch = *rc::gen::inRange(0, 6);
+    for (int i = 0; most_launch > 0 && i < resource_sets; ++i) {
+        const int a = i < devices ? i : (i - devices) / (devices - 1);
+        graph.hosts.add_row(std::vector<std::int32_t>{a});
+    }
     graph.predecessor_counts.assign(static_cast<std::size_t>(tasks), 0);
     for (int i = 0; i < tasks; ++i) {
         Task task;
@@ -45,6 +50,7 @@ TaskGraph random_task_graph() {
         task.kind = adds ? TaskKind::accumulate : computes ? TaskKind::forward : TaskKind::copy;
         task.device = task.resource_set < devices ? task.resource_set : 0;
         task.duration = Time(*rc::gen::inRange(0, 6));  // small: many ties
+        task.launch = Time(*rc::gen::inRange(0, most_launch + 1));
         task.schedule_key = *rc::gen::inRange(-1, 3);
         graph.tasks.push_back(task);
         const int first = *rc::gen::inRange(i + 1, i + 12);
@@ -69,6 +75,7 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
     std::vector<std::int32_t> waiting = graph.predecessor_counts;
     std::vector<std::int64_t> ready(graph.size(), 0);
     std::vector<std::int64_t> free(static_cast<std::size_t>(graph.resource_count), 0);
+    std::vector<std::int64_t> launched(static_cast<std::size_t>(graph.device_count), 0);
     std::vector<char> done(graph.size(), 0);
     Timeline timeline;
     timeline.start.resize(graph.size());
@@ -82,6 +89,9 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
                  graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)]) {
                 start = std::max(start, free[static_cast<std::size_t>(r)]);
             }
+            for (const auto d :
+                 graph.hosts_of(static_cast<std::size_t>(graph.tasks[i].resource_set)))
+                start = std::max(start, launched[static_cast<std::size_t>(d)]);
             const std::int64_t key = scheduler == Scheduler::fifo ? ready[i] : -path[i].raw();
             best = std::min(best, {start, graph.tasks[i].schedule_key, key, i});
         }
@@ -91,6 +101,8 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
              graph.resource_sets[static_cast<std::size_t>(graph.tasks[id].resource_set)]) {
             free[static_cast<std::size_t>(r)] = end;
         }
+        for (const auto d : graph.hosts_of(static_cast<std::size_t>(graph.tasks[id].resource_set)))
+            launched[static_cast<std::size_t>(d)] += graph.tasks[id].launch.raw();
         for (const TaskId next : graph.successors[id]) {
             const std::size_t n = next.index();
             ready[n] = std::max(ready[n], end);

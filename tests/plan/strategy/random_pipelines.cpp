@@ -79,6 +79,8 @@ void RandomPipeline::recompute(Random& random) {
     options.policy.recompute = Recompute::automatic;
     options.policy.gather_again = draw(random, 2) == 0;
     options.policy.bucket_bytes = random_buckets(random);
+    Random apart = random;  // networks and changes are the same, whatever launches take
+    options.policy.host_time = random_host_time(apart);
 }
 
 RandomStages draw_stages(Random& random, const Problem& problem, int stages) {

@@ -93,11 +93,10 @@ public:
     ExitCode run(Console& console) override {
         const std::vector<Contender> contenders = this->contenders();
         model_.framework = asked_.framework;
+        // The framework's form of plans is for rows of degrees, which have their own below.
+        PlanOptions asked = api::with_framework(asked_);
+        asked.strategy = asked_.strategy;
         // Degrees that are said open choices that all of the table share.
-        PlanOptions asked = asked_;
-        const PlanOptions usual = api::with_framework(asked_);
-        asked.bucket_bytes = usual.bucket_bytes;
-        asked.host_time = usual.host_time;
         for (const Contender& contender : contenders) {
             if (asked.strategy.empty()) asked.strategy = contender.asked.strategy;
         }

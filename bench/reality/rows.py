@@ -5,7 +5,7 @@ import dataclasses
 
 # Tasks of one layer, one device and one micro-batch; they only decide which rows are priced with
 # fewer micro-batches than they had (runner.py), never what comes out.
-TASKS_OF_LAYER = {"products": 90, "op": 90, "file": 90}
+TASKS_OF_LAYER = 90
 
 
 @dataclasses.dataclass
@@ -28,9 +28,7 @@ class Row:
     @property
     def tasks_of_micro_batch(self):
         """About how many tasks a micro-batch adds to the simulated step."""
-        kind = self.model[self.model.index("--attention") + 1] if "--attention" in self.model \
-            else "file"
-        return TASKS_OF_LAYER[kind] * self.layers * self.sharers
+        return TASKS_OF_LAYER * self.layers * self.sharers
 
 
 def table(path):

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -55,11 +54,6 @@ MachineCollectives read_collectives(const JsonField& field);
 
 /// A name of at most 200 characters.
 std::string read_name(const JsonField& field);
-
-/// What a text with a unit says, in the base unit of `kind`; "b/s" are bits. Null when it is
-/// nothing of the kind: another kind's unit, a negative number, or more than 10^18.
-enum class FigureKind : std::uint8_t { bytes, bytes_per_second, flops, time };
-std::optional<std::int64_t> parse_figure(std::string_view text, FigureKind kind);
 
 std::string_view name_of(DeviceKind kind);
 std::string_view name_of(LinkMode mode);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/figure.h"
 #include "base/json.h"
 #include "cost/machine/machine_fields.h"
 

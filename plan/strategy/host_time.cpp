@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "cost/machine/machine_fields.h"
+#include "base/figure.h"
 
 namespace partita::plan {
 
@@ -30,7 +30,7 @@ std::string text_of(Time time) {
 }
 
 std::optional<Time> time_of(std::string_view text) {
-    const auto time = cost::parse_figure(text, cost::FigureKind::time);
+    const auto time = parse_figure(text, FigureKind::time);
     if (!time || Time(*time) > kMostHostTime) return std::nullopt;
     return Time(*time);
 }

@@ -105,10 +105,13 @@ TEST(Framework, GivesOptionsTheValuesThatNobodyGave) {
     const PlanOptions completed = with_framework(options);
     EXPECT_EQ(completed.bucket_bytes, Bytes{25 << 20});
     EXPECT_EQ(completed.strategy, "tp=1,pp=1,cp=1,ep=1,zero=0");
+    EXPECT_GT(completed.host_time.value().kernel, Time{0});
+    options.host_time = HostTime{};
     options.bucket_bytes = Bytes{0};
     options.strategy = "dp=4,tp=2";
     const PlanOptions said = with_framework(options);
     EXPECT_EQ(said.bucket_bytes, Bytes{0});
+    EXPECT_EQ(said.host_time.value().kernel, Time{0});
     EXPECT_EQ(said.strategy, "dp=4,tp=2,pp=1,cp=1,ep=1,zero=0");
     options.framework = "partita";
     EXPECT_EQ(with_framework(options).strategy, "dp=4,tp=2");

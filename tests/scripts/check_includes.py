@@ -27,7 +27,7 @@ ARROWS = {
     "cost": "base cost/machine graph graph/operators",
     "cost/collectives": "base cost cost/machine",
     "cost/profile": "base cost cost/collectives cost/machine graph",
-    "plan/strategy": "base cost/machine graph graph/operators",
+    "plan/strategy": "base graph graph/operators",
     "plan/layout": "base cost/collectives cost/machine graph/operators plan/strategy",
     "plan/problem": "base cost cost/collectives cost/machine cost/profile graph graph/operators "
                     "plan/strategy",

@@ -71,7 +71,7 @@ bool HostLaunches::follows(std::size_t position, std::int64_t old_now, std::int6
     for (std::size_t d = 0; d < hosts; ++d) {
         const std::int64_t later = launched_[d] - found_[d] - shift;
         if (later == 0) continue;
-        if (found_[d] > old_now || launched_[d] > now) return false;
+        if (later < 0 && found_[d] > old_now) return false;
         if (least[d] < std::max<std::int64_t>(later, 0)) return false;
     }
     std::ranges::transform(launched_, found_, offsets_.begin(), std::minus<>{});

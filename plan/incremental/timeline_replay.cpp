@@ -235,10 +235,11 @@ void IncrementalTimeline::end_tasks() {
     }
 }
 
-/// Could every resource be done in time, if it never waited again?
+/// Could every resource be done in time, if it never waited again? One with nothing left to do may
+/// have been before now: now is when a host has launched, too, whoever waited for it.
 bool IncrementalTimeline::rest_fits() const {
     return std::all_of(rest_.begin(), rest_.end(),
-                       [&](std::int64_t rest) { return now_ + rest <= limit_; });
+                       [&](std::int64_t rest) { return rest == 0 || now_ + rest <= limit_; });
 }
 
 void IncrementalTimeline::close_log() {

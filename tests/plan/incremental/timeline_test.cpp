@@ -300,6 +300,19 @@ TEST(IncrementalTimeline, EqualsTheLiteralRuleWhereLaunchesTakeTime) {
     EXPECT_GT(spliced, 100);
 }
 
+/// What waits for its host starts after all else has ended: nothing is left to do then.
+TEST(IncrementalTimeline, ALimitHoldsWithoutTheTaskThatWaitedForItsHost) {
+    Csr<std::int32_t> one;
+    one.add_row(std::vector<std::int32_t>{0});
+    IncrementalTimeline timeline(1, one, one);
+    const std::vector<SlotTask> both{{.slot = 0, .duration = 2, .launch = 9, .key = 0},
+                                     {.slot = 1, .duration = 1, .launch = 0, .key = 1}};
+    ASSERT_EQ(timeline.evaluate(both), Time(10));
+    timeline.accept();
+    const std::vector<SlotTask> without{{.slot = 1, .present = false}};
+    EXPECT_EQ(timeline.evaluate(without, Time(5)), Time(2));
+}
+
 TEST(IncrementalTimeline, AChangeIsSettledBeforeTheNext) {
     Csr<std::int32_t> resource_sets;
     resource_sets.items = {0};

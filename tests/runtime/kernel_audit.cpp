@@ -64,20 +64,27 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
-/// Different devices add up in different orders, and round in between: a difference counts by the
-/// largest magnitude of its tensor.
-bool are_near(const at::Tensor& found, const at::Tensor& expected) {
-    if (are_close(found, expected)) return true;
-    if (!found.is_floating_point() || found.numel() == 0) return false;
-    const double share = found.scalar_type() == at::kBFloat16 ? 3e-2
-                         : found.scalar_type() == at::kHalf   ? 4e-3
-                                                              : 1e-5;
+/// The largest difference of two tensors over the largest magnitude of the expected one.
+double relative_gap(const at::Tensor& found, const at::Tensor& expected) {
     const at::Tensor a = found.to(at::kDouble);
     const at::Tensor b = expected.to(at::kDouble);
     const at::Tensor same = a.eq(b).logical_or(a.isnan().logical_and(b.isnan()));
     const at::Tensor gap = (a - b).abs().masked_fill(same, 0);
     const at::Tensor magnitude = b.abs().masked_fill(b.isfinite().logical_not(), 0);
-    return gap.max().item<double>() <= share * magnitude.max().item<double>();
+    return gap.max().item<double>() / magnitude.max().item<double>();
+}
+
+/// "" or how far they are apart. Different devices add up in different orders, and round in between: a
+/// difference counts by the largest magnitude of its tensor.
+std::string gap_between(const at::Tensor& found, const at::Tensor& expected) {
+    if (are_close(found, expected)) return "";
+    if (!found.is_floating_point() || found.numel() == 0) return "other values";
+    const double share = found.scalar_type() == at::kBFloat16 ? 3e-2
+                         : found.scalar_type() == at::kHalf   ? 4e-3
+                                                              : 1e-5;
+    const double gap = relative_gap(found, expected);
+    if (gap <= share) return "";
+    return "other values, by " + std::to_string(gap * 1e6) + " millionths of the largest";
 }
 
 /// "" or how what the device gave differs from what the CPU gave.
@@ -90,7 +97,8 @@ std::string difference(const Tensors& found, const Tensors& expected, at::Device
         if (found[i].device() != device) return number + " lies on " + found[i].device().str();
         if (found[i].scalar_type() != expected[i].scalar_type()) return number + ": another type";
         if (found[i].sizes() != expected[i].sizes()) return number + ": another shape";
-        if (!are_near(found[i].cpu(), expected[i])) return number + ": other values";
+        const std::string gap = gap_between(found[i].cpu(), expected[i]);
+        if (!gap.empty()) return number + ": " + gap;
     }
     return "";
 }

@@ -219,10 +219,8 @@ TEST(KernelDevice, APretendGpuPassesTheNodeTestsOfTheCpu) {
     }
 }
 
-TEST(KernelDevice, AGpuGivesWhatTheCpuGives) {
-    if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0) {
-        GTEST_SKIP() << "there is no GPU that LibTorch can use";
-    }
+TEST(KernelsOnCuda, GiveWhatTheCpuGives) {
+    if (cuda_gpus() == 0) GTEST_SKIP() << "there is no GPU that LibTorch can use";
     at::globalContext().setAllowTF32CuDNN(false);
     const at::Device gpu(at::kCUDA, 0);
     KernelAudit audit(gpu);

@@ -65,18 +65,25 @@ TEST_P(ThreadCommunicatorOnGpus, ConformsAndDoesNotRace) {
     }
 }
 
-TEST_P(ThreadCommunicatorOnGpus, ConformsOnCuda) {
-    const int gpus = at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+class ThreadCommunicatorOnCuda : public ThreadCommunicatorOnGpus {};
+
+TEST_P(ThreadCommunicatorOnCuda, Conforms) {
+    const int gpus = cuda_gpus();
     if (gpus == 0) GTEST_SKIP() << "no GPU here";
     expect_conforms(on_devices(4, [&](int rank) {
         return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(rank % gpus));
     }));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ThreadCommunicatorOnGpus,
-                         testing::ValuesIn(std::vector<Conformance>(conformance_checks().begin(),
-                                                                    conformance_checks().end())),
-                         [](const auto& test) { return std::string(test.param.name); });
+const auto kConformance = testing::ValuesIn(
+    std::vector<Conformance>(conformance_checks().begin(), conformance_checks().end()));
+
+std::string name_of_check(const testing::TestParamInfo<Conformance>& test) {
+    return std::string(test.param.name);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadCommunicatorOnGpus, kConformance, name_of_check);
+INSTANTIATE_TEST_SUITE_P(All, ThreadCommunicatorOnCuda, kConformance, name_of_check);
 
 CommunicatorOptions briefly() {
     return {.timeout = milliseconds(100), .names = {"gpu0", "gpu1", "gpu2"}};

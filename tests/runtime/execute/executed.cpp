@@ -164,10 +164,6 @@ int nccl_groups_made() {
     return nccl_stand_in().take_count();
 }
 
-int cuda_gpus() {
-    return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
-}
-
 Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations) {
     at::globalContext().setAllowTF32CuBLAS(false);  // its products have 10 bits

@@ -39,8 +39,6 @@ std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
                                                const plan::Strategy& strategy,
                                                const Sources& sources, int gpus);
 
-/// Of this host, for the program.
-int cuda_gpus();
 /// The same on so many real ones.
 Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations);

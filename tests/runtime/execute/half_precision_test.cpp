@@ -15,6 +15,7 @@
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::runtime {
@@ -89,16 +90,23 @@ TEST_P(HalfPrecision, SplitsGiveTheSameOnPretendGpus) {
     });
 }
 
-TEST_P(HalfPrecision, SplitsGiveTheSameOnCuda) {
+class HalfPrecisionOnCuda : public HalfPrecision {};
+
+TEST_P(HalfPrecisionOnCuda, SplitsGiveTheSame) {
     if (cuda_gpus() == 0) GTEST_SKIP() << "no GPU here";
     expect_same(GetParam(), [](const auto& problem, const auto& strategy, const auto& sources) {
         return executed_on_cuda(problem, strategy, sources, cuda_gpus(), kIterations);
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, HalfPrecision,
-                         testing::Values(graph::DType::float16, graph::DType::bfloat16),
-                         [](const auto& type) { return std::string(graph::name_of(type.param)); });
+const auto kTypes = testing::Values(graph::DType::float16, graph::DType::bfloat16);
+
+std::string name_of_type(const testing::TestParamInfo<graph::DType>& type) {
+    return std::string(graph::name_of(type.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, HalfPrecision, kTypes, name_of_type);
+INSTANTIATE_TEST_SUITE_P(Types, HalfPrecisionOnCuda, kTypes, name_of_type);
 
 }  // namespace
 }  // namespace partita::runtime

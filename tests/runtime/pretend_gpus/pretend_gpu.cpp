@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -225,10 +227,20 @@ struct Registration {
                                               new_pretend_guard()};  // lives as long as the program
 };
 
+bool tests_cuda() {
+    return std::getenv("PARTITA_TEST_CUDA") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+}
+
 // Before main(): autograd counts devices when it is first used.
-const Registration kRegistration;  // NOLINT(cert-err58-cpp)
+const std::unique_ptr<Registration> kRegistration =  // NOLINT(cert-err58-cpp)
+    tests_cuda() ? nullptr : std::make_unique<Registration>();
 
 }  // namespace
+
+int cuda_gpus() {
+    if (!tests_cuda() || !at::hasCUDA()) return 0;
+    return static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+}
 
 at::Device pretend_gpu(int index) {
     return {kPretendType, static_cast<c10::DeviceIndex>(index)};

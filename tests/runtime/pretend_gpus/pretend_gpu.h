@@ -29,8 +29,9 @@
 // What they cannot show: other types that ATen's CUDA kernels lack, and what CUDA's kernels
 // compute.
 //
-// Registered with ATen before main(), under a device type that nothing else uses. Any number of
-// threads.
+// Registered with ATen before main(), under a device type that nothing else uses; not where the environment
+// has PARTITA_TEST_CUDA: LibTorch's autograd knows one kind of accelerator in a process, and with both it would
+// take CUDA's tensors for no GPU's. Any number of threads.
 #pragma once
 
 #include <string>
@@ -43,6 +44,10 @@ namespace partita::runtime {
 inline constexpr int kPretendGpus = 6;
 
 at::Device pretend_gpu(int index = 0);
+
+/// GPUs of this host that tests may use: none without PARTITA_TEST_CUDA, which ctest sets for suites named
+/// ...OnCuda.
+int cuda_gpus();
 
 /// Nothing that an event stands behind has run yet, as far as who asks is told; until it is let go.
 void hold_pretend_gpus(bool hold);

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cost/discovery/discover.h"
+#include "cost/kernels/kernel_table.h"
+#include "cost/machine/machine_fields.h"
 #include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
 #include "plan/files/plan_file.h"
@@ -46,18 +48,20 @@ LinkMode to_public(cost::LinkMode mode) {
 }
 
 cost::Device to_internal(const DeviceSpec& spec) {
-    cost::Device device{.name = spec.name,
-                        .model = spec.model.empty() ? spec.name : spec.model,
-                        .kind = to_internal(spec.kind),
-                        .node = spec.node,
-                        .memory = spec.memory,
-                        .reserved = spec.reserved,
-                        .memory_bandwidth = spec.memory_bandwidth,
-                        .launch_interval = spec.launch_interval,
-                        .tf32_flops = spec.tf32_flops,
-                        .vector_flops = spec.vector_flops,
-                        .compute_efficiency = spec.compute_efficiency,
-                        .memory_efficiency = spec.memory_efficiency};
+    cost::Device device{
+        .name = spec.name,
+        .model = spec.model.empty() ? spec.name : spec.model,
+        .kind = to_internal(spec.kind),
+        .node = spec.node,
+        .memory = spec.memory,
+        .reserved = spec.reserved,
+        .memory_bandwidth = spec.memory_bandwidth,
+        .launch_interval = spec.launch_interval,
+        .tf32_flops = spec.tf32_flops,
+        .vector_flops = spec.vector_flops,
+        .kernels = spec.kernels.empty() ? nullptr : cost::kernel_table_named(spec.kernels),
+        .compute_efficiency = spec.compute_efficiency,
+        .memory_efficiency = spec.memory_efficiency};
     for (const auto& [dtype, flops] : spec.matrix_flops) {
         device.matrix_flops[static_cast<std::size_t>(dtype)] = flops;
     }
@@ -76,6 +80,7 @@ DeviceSpec to_public(const cost::Device& device) {
                     .matrix_flops = {},
                     .tf32_flops = device.tf32_flops,
                     .vector_flops = device.vector_flops,
+                    .kernels = device.kernels ? device.kernels->name() : "",
                     .compute_efficiency = device.compute_efficiency,
                     .memory_efficiency = device.memory_efficiency};
     for (std::size_t i = 0; i < device.matrix_flops.size(); ++i) {

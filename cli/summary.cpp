@@ -22,6 +22,7 @@ std::string_view source_name(cost::CostSource source) {
     case cost::CostSource::given: return "given";
     case cost::CostSource::measured: return "measured";
     case cost::CostSource::interpolated: return "interpolated";
+    case cost::CostSource::fitted: return "fitted";
     case cost::CostSource::analytic: return "analytic";
     }
     return {};
@@ -207,8 +208,9 @@ plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strateg
 std::vector<std::pair<std::string_view, std::int64_t>> named_counts(
     const plan::CostCounts& counts) {
     std::vector<std::pair<std::string_view, std::int64_t>> named;
-    for (const auto source : {cost::CostSource::measured, cost::CostSource::interpolated,
-                              cost::CostSource::analytic, cost::CostSource::given}) {
+    for (const auto source :
+         {cost::CostSource::measured, cost::CostSource::interpolated, cost::CostSource::fitted,
+          cost::CostSource::analytic, cost::CostSource::given}) {
         named.emplace_back(source_name(source), counts[static_cast<std::size_t>(source)]);
     }
     return named;

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cost/kernels/kernel_table.h"
+
 namespace partita::cost {
 
 namespace {
@@ -38,11 +40,28 @@ Time Share::of(Time time) const {
     return Time(static_cast<std::int64_t>((static_cast<Int128>(time.raw()) * raw) >> 32U));
 }
 
+namespace {
+
+const KernelCurve* curve_of(const Work& work, const Device& device) {
+    if (!device.kernels) return nullptr;
+    const auto family = kernel_family_of(work.type, work.batched);
+    if (!family) return nullptr;
+    return device.kernels->find(*family, work.phase == Phase::backward, work.dtype,
+                                work.product_type);
+}
+
+}  // namespace
+
 std::optional<Price> Roofline::price(const Work& work, const Device& device) const {
     if (work.alias) return Price{.time = Time{0}};
     const std::int64_t peak = work.matrix_product
                                   ? device.matrix_flops_of(work.dtype, work.product_type)
                                   : device.vector_flops;
+    if (const KernelCurve* const curve = curve_of(work, device)) {
+        const Time time = curve->time(compute_time(work.flops, peak),
+                                      transfer_time(work.bytes, device.memory_bandwidth));
+        return Price{.time = std::max(time, device.launch_interval), .source = CostSource::fitted};
+    }
     const Time compute = compute_time(work.flops, reached(peak, device.compute_efficiency));
     const Time memory =
         transfer_time(work.bytes, reached(device.memory_bandwidth, device.memory_efficiency));

@@ -4,6 +4,7 @@
 // first-match (profile before roofline), scale, cache. A task's time never depends on the timeline.
 //
 //     roofline:  max(flops / (peak * efficiency), bytes / (bandwidth * efficiency), launch interval)
+//     fitted:    the curve of the kernel's family, where the device has a table (kernels/kernel_table.h)
 //
 // Threads: price() is const and thread-safe. Errors: "I do not know" is nullopt; OverflowError when
 // a time leaves the range of its unit.
@@ -38,6 +39,7 @@ struct Work {
     Bytes bytes;  ///< read and written
     graph::DType dtype = graph::DType::float32;
     bool matrix_product = false;
+    bool batched = false;  ///< a matrix product whose operands both have a batch
     graph::ProductType product_type = graph::ProductType::as_stored;  ///< of a matrix product
     bool alias = false;  ///< moves no bytes (Reshape): free on every device
     const graph::GivenCosts* given = nullptr;
@@ -47,8 +49,8 @@ struct Work {
     std::string_view variant;    ///< of such work: optimizer, or loss
 };
 
-enum class CostSource : std::uint8_t { given, measured, interpolated, analytic };
-inline constexpr int kCostSourceCount = 4;
+enum class CostSource : std::uint8_t { given, measured, interpolated, fitted, analytic };
+inline constexpr int kCostSourceCount = 5;
 
 struct Price {
     Time time;
@@ -83,7 +85,7 @@ public:
     }
 };
 
-/// Analytic roofline; knows every work. An alias costs nothing.
+/// Analytic: a curve of the device's table, else the roofline; knows every work. An alias costs nothing.
 class Roofline final : public CostModel {
 public:
     [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;

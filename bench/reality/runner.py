@@ -34,7 +34,7 @@ def stamp_of(partita):
     files = [partita, *beside.glob("partita"), *beside.glob("libpartita*.so"),
              *beside.glob("lib/libpartita*.so")]
     for data in (ROOT / "data", beside / "share" / "partita"):
-        files += [file for kind in ("machines", "frameworks", "collectives/models")
+        files += [file for kind in ("machines", "frameworks", "kernels", "collectives/models")
                   for file in (data / kind).glob("*.json")]
     for file in sorted(set(files)):
         found.update(str(file).encode() + file.read_bytes())

@@ -65,6 +65,9 @@ Device cuda_device(const CudaProperties& properties) {
     }
     device.vector_flops =
         at_least_one(static_cast<double>(per_clock((*architecture)["vector"])) * clocks);
+    if (const JsonField kernels = (*architecture)["kernels"]; kernels.present()) {
+        device.kernels = kernel_table_named(kernels.text({"the name of a kernel table"}));
+    }
     device.compute_efficiency = share(root["compute_efficiency"]);
     device.memory_efficiency = share(root["memory_efficiency"]);
     device.source = fmt::format(

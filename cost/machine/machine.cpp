@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "cost/kernels/kernel_table.h"
 #include "cost/machine/group_links.h"
 #include "cost/machine/routes.h"
 
@@ -298,6 +299,7 @@ std::string digest(const Machine& machine) {
         hash.add(device.vector_flops);
         add_share(device.compute_efficiency);
         add_share(device.memory_efficiency);
+        if (device.kernels) hash.add("kernels").add(device.kernels->digest());
         if (device.threads != 1) hash.add("threads").add(std::int64_t{device.threads});
         if (device.reserved != default_reserved(device.kind, device.memory)) {
             hash.add("reserved").add(device.reserved.raw());

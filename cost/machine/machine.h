@@ -25,6 +25,8 @@
 
 namespace partita::cost {
 
+class KernelTable;  // cost/kernels/kernel_table.h
+
 enum class DeviceKind : std::uint8_t { gpu, cpu };
 
 struct Device {
@@ -44,7 +46,9 @@ struct Device {
     std::array<std::int64_t, graph::kDTypeCount> matrix_flops{};
     std::int64_t tf32_flops = 0;    ///< the same of float32 products in TF32; 0 = as float32
     std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
-    /// Share of the peaks that real kernels reach, in (0, 1]; from data files, with a source.
+    /// What its kernels reach of the peaks, by family; null: no table.
+    std::shared_ptr<const KernelTable> kernels;
+    /// The same of kernels that no table has, in (0, 1]; from data files, with a source.
     double compute_efficiency = 1.0;
     double memory_efficiency = 1.0;
     std::string source;  ///< where the figures come from

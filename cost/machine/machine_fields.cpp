@@ -5,12 +5,17 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/figure.h"
+#include "cost/kernels/kernel_table.h"
+#include "cost/machine/data_folder.h"
 #include "graph/dtype.h"
 
 namespace partita::cost {
@@ -116,19 +121,47 @@ SwitchFigures read_switch(const JsonField& field) {
             .reduces = field["reduces"].present() && field["reduces"].boolean()};
 }
 
+namespace {
+
+/// Of a file of the data folder, so it must not lead out of there.
+std::string read_data_name(const JsonField& field, std::string_view what, std::string_view remedy) {
+    std::string name = field.text({what}, 200);
+    const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+    });
+    if (!plain) field.fail({"lower-case letters, digits and -", remedy});
+    return name;
+}
+
+std::shared_ptr<const KernelTable> read_kernels(const JsonField& field) {
+    if (!field.present()) return nullptr;
+    const std::string name =
+        read_data_name(field, "the name of a kernel table", "Write e.g. hopper.");
+    try {
+        return kernel_table_named(name);
+    } catch (const InputError& error) {
+        field.reject(error.what());
+    }
+}
+
+}  // namespace
+
+std::shared_ptr<const KernelTable> kernel_table_named(const std::string& name) {
+    // Machines of thousands of devices name one table; it is read once.
+    static std::mutex mutex;
+    static std::map<std::string, std::shared_ptr<const KernelTable>> tables;
+    const std::lock_guard lock(mutex);
+    auto& table = tables[name];
+    if (!table) table = read_kernel_table(data_folder() / "kernels" / (name + ".json"));
+    return table;
+}
+
 MachineCollectives read_collectives(const JsonField& field) {
     MachineCollectives collectives;
     if (!field.present()) return collectives;
     field.allow_only({"model", "source"});
-    collectives.model = field["model"].text({"the name of a collective model"}, 200);
-    // It names a file of the data folder, so it must not lead out of there.
-    const bool plain =
-        !collectives.model.empty() && std::ranges::all_of(collectives.model, [](char c) {
-            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-        });
-    if (!plain) {
-        field["model"].fail({"lower-case letters, digits and -", "Write e.g. nccl-a100."});
-    }
+    collectives.model =
+        read_data_name(field["model"], "the name of a collective model", "Write e.g. nccl-a100.");
     collectives.source = read_source(field["source"]);
     return collectives;
 }
@@ -153,6 +186,7 @@ Device read_device_figures(const JsonField& field) {
     read_matrix_flops(field["matrix_flops"], device);
     device.vector_flops = read_figure(field["vector_flops"], 1, kMostRate, "a number of FLOP/s > 0",
                                       FigureKind::flops);
+    device.kernels = read_kernels(field["kernels"]);
     device.compute_efficiency = read_share(field["compute_efficiency"]);
     device.memory_efficiency = read_share(field["memory_efficiency"]);
     device.source = read_source(field["source"]);

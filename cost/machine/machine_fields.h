@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -16,18 +17,10 @@
 namespace partita::cost {
 
 /// Fields of a device's and of a link's figures, for JsonField::allow_only().
-inline constexpr std::array<std::string_view, 12> kDeviceFigures = {"model",
-                                                                    "kind",
-                                                                    "memory_bytes",
-                                                                    "memory_bandwidth",
-                                                                    "launch_interval_ps",
-                                                                    "matrix_flops",
-                                                                    "vector_flops",
-                                                                    "compute_efficiency",
-                                                                    "memory_efficiency",
-                                                                    "source",
-                                                                    "threads",
-                                                                    "reserved_bytes"};
+inline constexpr std::array<std::string_view, 13> kDeviceFigures = {
+    "model",        "kind",         "memory_bytes",  "memory_bandwidth",   "launch_interval_ps",
+    "matrix_flops", "vector_flops", "kernels",       "compute_efficiency", "memory_efficiency",
+    "source",       "threads",      "reserved_bytes"};
 inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "latency_ps", "mode",
                                                                  "efficiency", "source"};
 
@@ -51,6 +44,9 @@ SwitchFigures read_switch(const JsonField& field);
 
 /// "collectives" of a machine: model and source; nothing when the field is missing.
 MachineCollectives read_collectives(const JsonField& field);
+
+/// data/kernels/NAME.json, read once. Throws InputError when there is none.
+std::shared_ptr<const KernelTable> kernel_table_named(const std::string& name);
 
 /// A name of at most 200 characters.
 std::string read_name(const JsonField& field);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cost/kernels/kernel_table.h"
 #include "cost/machine/machine_fields.h"
 #include "cost/machine/node_form.h"
 
@@ -87,11 +88,13 @@ std::string device_line(const Device& device) {
     return fmt::format(
         R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
         R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
-        R"("vector_flops": {}, "compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}}})",
+        R"("vector_flops": {}, {}"compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}}})",
         json_quoted(device.name), json_quoted(device.model), name_of(device.kind), device.node,
         device.memory.raw(), device.memory_bandwidth, device.launch_interval.raw(), flops,
-        device.vector_flops, json_number(device.compute_efficiency),
-        json_number(device.memory_efficiency), json_quoted(device.source),
+        device.vector_flops,
+        device.kernels ? fmt::format(R"("kernels": "{}", )", device.kernels->name()) : "",
+        json_number(device.compute_efficiency), json_number(device.memory_efficiency),
+        json_quoted(device.source),
         device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads),
         device.reserved == default_reserved(device.kind, device.memory)
             ? ""

@@ -25,7 +25,7 @@ bool priced_alike(const Device& one, const Device& other) {
     const auto figures = [](const Device& device) {
         return std::tie(device.kind, device.memory_bandwidth, device.launch_interval,
                         device.matrix_flops, device.tf32_flops, device.vector_flops,
-                        device.compute_efficiency, device.memory_efficiency);
+                        device.compute_efficiency, device.memory_efficiency, device.kernels);
     };
     return figures(one) == figures(other) && device_key(one) == device_key(other);
 }

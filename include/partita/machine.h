@@ -44,9 +44,11 @@ struct DeviceSpec {
     /// FLOP/s of matrix products by element type, vendor's peaks. float32 must be there; types that
     /// are not are as fast as float32.
     std::map<DType, std::int64_t> matrix_flops;
-    std::int64_t tf32_flops = 0;      ///< the same of float32 products in TF32; 0: as float32
-    std::int64_t vector_flops = 0;    ///< FLOP/s of everything else, > 0
-    double compute_efficiency = 1.0;  ///< share of the peaks that real kernels reach, in (0, 1]
+    std::int64_t tf32_flops = 0;    ///< the same of float32 products in TF32; 0: as float32
+    std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
+    /// A table of data/kernels, such as "hopper": what kernels reach of the peaks, by family; "": none.
+    std::string kernels;
+    double compute_efficiency = 1.0;  ///< the same of kernels that no table has, in (0, 1]
     double memory_efficiency = 1.0;   ///< in (0, 1]
 };
 

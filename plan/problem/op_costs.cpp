@@ -279,11 +279,34 @@ Flops flops_of(const graph::OpRule& rule, const graph::Box& box) {
     return Flops(flops);
 }
 
+namespace {
+
+bool has_factor(const graph::TensorRule& tensor, int factor) {
+    return std::ranges::any_of(tensor.dims, [factor](const graph::DimRule& dim) {
+        return std::ranges::find(dim.factors, factor) != dim.factors.end();
+    });
+}
+
+/// Is there a factor that both operands and the result of a product have?
+bool is_batched(const graph::OpRule& rule) {
+    if (rule.operands.size() < 2 || rule.results.empty()) return false;
+    for (int factor = 0; std::cmp_less(factor, rule.factors.size()); ++factor) {
+        if (has_factor(rule.operands[0], factor) && has_factor(rule.operands[1], factor) &&
+            has_factor(rule.results[0], factor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 cost::Work OpWorks::base(OpId id) const {
     const Op& op = graph_.op(id);
     const graph::OpRule& rule = rules_[id.index()];
     cost::Work work{.type = op.type,
                     .matrix_product = rule.matrix_product,
+                    .batched = rule.matrix_product && is_batched(rule),
                     .product_type = op.product_type,
                     .alias = rule.alias,
                     .given = op.given ? &*op.given : nullptr};

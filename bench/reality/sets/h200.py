@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models in eager PyTorch on one H200 (bench/gpu/steps.py)."""
+import pathlib
+
+from rows import Row, table, whole
+
+MODELS = pathlib.Path(__file__).resolve().parents[3] / "examples" / "models"
+VISION = {"resnet50", "vgg16", "vit_b_16", "inception_v3", "alexnet"}
+# What those files do not have: four layers, a size of its own, sums of both that the file lacks.
+LEFT_OUT = {"llama-3-8b-4-layers", "gpt2-medium", "gpt2-large", "bert-large"}
+PRECISION = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bf16"}
+
+
+def steps(data):
+    """Training and inference of the models that examples/models has, of one type throughout."""
+    return [row_of(line) for line in table(data / "profiles" / "h200" / "steps.csv")
+            if line["model"] not in LEFT_OUT and line["type"] in PRECISION]
+
+
+def row_of(line):
+    """A row of the file. Of training forward and backward: the optimizer's state is of another type there."""
+    name, mode = line["model"], line["mode"]
+    batch, length = whole(line, "batch", "length")
+    options = ["--machine", "dgx-h200:1x1", "--precision", PRECISION[line["type"]], "--searcher", "single-device"]
+    if name not in VISION:
+        options += ["--bind", f"sequence={length}"]
+    measured = float(line["forward_ms"])
+    if mode == "training":
+        options += ["--mode", "training", "--optimizer", "sgd", "--loss", "cross-entropy"]
+        measured += float(line["backward_ms"])
+    else:
+        options += ["--mode", "inference"]
+    host = float(line["host_ms"]) / float(line["step_ms"])
+    return Row(id=f"{name}-{mode}-{line['type']}-b{batch}x{length}", model=(str(MODELS / f"{name}.onnx"),),
+               options=options, samples=batch, micro_batches=1, measured_s=measured / 1e3, group=f"{name}-{mode}",
+               facts={"model": name, "mode": mode, "type": line["type"], "host-bound": str(host > 0.9)})

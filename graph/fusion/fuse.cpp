@@ -20,6 +20,9 @@ namespace partita::graph {
 
 namespace {
 
+/// Marks ops and fuses none.
+constexpr std::string_view kViews = "transposes";
+
 constexpr std::array kKernels = {
     NamedKernel{.name = "silu",
                 .expression = "Mul(x, Sigmoid(x))",
@@ -39,6 +42,9 @@ constexpr std::array kKernels = {
     NamedKernel{.name = "bias-gelu",
                 .expression = "Gelu(Add(x, b))",
                 .source = "Megatron-LM, megatron/core/fusions/fused_bias_gelu.py"},
+    NamedKernel{.name = kViews,
+                .expression = "Transpose(x)",
+                .source = "torch.Tensor.transpose, which gives a view of the same memory"},
 };
 
 /// A letter, or an operator of further nodes.
@@ -56,6 +62,10 @@ bool is_pointwise(std::string_view type) {
     const OpRow* const row = find_row("", type);
     if (row == nullptr || row->make != nullptr || row->alias || row->random) return false;
     return row->factors == "... -> ..." || row->factors == "..., ... -> ...";
+}
+
+bool is_transpose(const Op& op) {
+    return op.kind == OpKind::compute && op.domain.empty() && op.type == "Transpose";
 }
 
 /// Reads "Mul(g, Sigmoid(g))".
@@ -197,8 +207,8 @@ private:
 class KernelFusion {
 public:
     /// `kernels`: by their last op.
-    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels)
-        : from_(from), kernels_(kernels), copy_(from) {
+    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, bool views)
+        : from_(from), kernels_(kernels), views_(views), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.ops) {
                 if (op != root) inner_.insert(op);
@@ -211,12 +221,18 @@ public:
             const OpId id(i);
             if (inner_.contains(id)) continue;
             const auto kernel = kernels_.find(id);
-            copy_.add(kernel == kernels_.end() ? from_.op(id) : kernel_op(id, kernel->second));
+            copy_.add(kernel == kernels_.end() ? as_view(from_.op(id))
+                                               : kernel_op(id, kernel->second));
         }
         return std::move(copy_.to);
     }
 
 private:
+    [[nodiscard]] Op as_view(Op op) const {
+        if (views_ && is_transpose(op)) op.domain = "partita";
+        return op;
+    }
+
     /// With tensors of the original. Names inside are the same wherever the kernel is found, so that
     /// equal kernels are alike.
     [[nodiscard]] Op kernel_op(OpId root, const Match& kernel) const {
@@ -256,6 +272,7 @@ private:
 
     const OpGraph& from_;
     const std::map<OpId, Match>& kernels_;
+    bool views_;
     std::set<OpId> inner_;
     GraphCopy copy_;
 };
@@ -271,20 +288,31 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
-    for (std::size_t k = 0; k < kernels.size(); ++k) {
-        const auto* const known = std::ranges::find(kKernels, kernels[k], &NamedKernel::name);
-        const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
+    bool views = false;
+    const auto find_pattern = [&](std::string_view text) {
         const Node pattern = ExpressionParser(text, file).run();
         const Matcher matcher(graph, pattern);
+        int count = 0;
         for (std::size_t i = graph.op_count(); i-- > 0;) {
             for (Match& match : matcher.at(OpId(i))) {
                 const auto is_taken = [&](OpId op) { return taken.contains(op); };
                 if (std::ranges::any_of(match.ops, is_taken)) continue;
                 taken.insert(match.ops.begin(), match.ops.end());
                 found.emplace(OpId(i), std::move(match));
-                ++counts[k];
+                ++count;
                 break;
             }
+        }
+        return count;
+    };
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+        const auto* const known = std::ranges::find(kKernels, kernels[k], &NamedKernel::name);
+        const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
+        if (kernels[k] == kViews) {
+            counts[k] = static_cast<int>(std::ranges::count_if(graph.ops(), is_transpose));
+            views = counts[k] > 0;
+        } else {
+            counts[k] = find_pattern(text);
         }
         if (counts[k] > 0 || missing == MissingKernel::leave_out) continue;
         throw UsageError(fmt::format(
@@ -292,7 +320,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             "the model has it (partita inspect --ops shows it).",
             file, kernels[k], text == kernels[k] ? "" : fmt::format(" ({})", text)));
     }
-    return {.graph = KernelFusion(graph, found).run(), .counts = std::move(counts)};
+    return {.graph = KernelFusion(graph, found, views).run(), .counts = std::move(counts)};
 }
 
 }  // namespace partita::graph

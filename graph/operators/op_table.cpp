@@ -265,6 +265,8 @@ constexpr std::array kOpTable = {
     OpRow{.type = "BlockAttentionResult", .saves = "1 y0", .make = block_attention_result_rule,
           .domain = "partita"},
     OpRow{.type = "Pointwise", .saves = "", .make = pointwise_kernel_rule, .domain = "partita"},
+    OpRow{.type = "Transpose", .linear = "0", .saves = "", .flops_per_point = 0, .alias = true,
+          .make = transpose_rule, .domain = "partita"},
 };
 // clang-format on
 

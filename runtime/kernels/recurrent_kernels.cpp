@@ -7,6 +7,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/recurrent_cells.h"
@@ -77,6 +78,12 @@ at::Tensor in_aten_order(const at::Tensor& gates) {
     return at::cat({each[0], each[2], each[3], each[1]});
 }
 
+/// At every call ATen tells users of cuDNN to keep weights in one block. A plan keeps them as the
+/// model has them.
+class NoWarnings final : public c10::WarningHandler {
+    void process(const c10::Warning& /*warning*/) override {}
+};
+
 // ATen's second direction runs backwards; a single one that does gets its steps so.
 Tensors default_lstm(const Recurrence& r) {
     Tensors weights;
@@ -93,6 +100,8 @@ Tensors default_lstm(const Recurrence& r) {
     }
     const bool is_bidirectional = r.directions.size() == 2;
     const Direction only{.is_reversed = !is_bidirectional && r.directions[0].is_reversed};
+    NoWarnings nothing;
+    const c10::WarningUtils::WarningHandlerGuard guard(&nothing);
     const auto [all, last, cell] =
         at::lstm(in_order(r, only, r.data), {side_by_side(hidden, 0), side_by_side(cells, 0)},
                  weights, has_biases, /*num_layers=*/1, /*dropout=*/0.0,

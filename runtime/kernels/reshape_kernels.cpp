@@ -164,6 +164,11 @@ std::span<const KernelRow> reshape_kernels() {
                   .expects = ", list, list"},
         KernelRow{
             .type = "Transpose", .forward = any_type<transpose>, .backward = transpose_backward},
+        // A view where the engine reads through strides (fusion/fuse.h); here it is copied.
+        KernelRow{.type = "Transpose",
+                  .forward = any_type<transpose>,
+                  .backward = transpose_backward,
+                  .domain = "partita"},
         KernelRow{.type = "Unsqueeze",
                   .forward = any_type<unsqueeze>,
                   .backward = reshape_backward,

@@ -180,7 +180,8 @@ TEST(Presets, AreThoseThatTheDocumentationNames) {
         EXPECT_EQ(load_machine(preset.name).name(), preset.name);
     }
     EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
-                                            "dgx-h100", "k80-cluster", "mayer-50", "p100-cluster"));
+                                            "dgx-h100", "dgx-h200", "k80-cluster", "mayer-50",
+                                            "p100-cluster"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -249,10 +250,10 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
     EXPECT_EQ(usage_error("dgx-h100:513"),
               "machine 'dgx-h100:513': 4104 devices and 514 switches. A machine has at most 4096 "
               "of each.");
-    EXPECT_EQ(
-        usage_error("dgx-9"),
-        "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
-        "dgx-b200, dgx-h100, k80-cluster, mayer-50, p100-cluster; a machine file ends in .json.");
+    EXPECT_EQ(usage_error("dgx-9"),
+              "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
+              "dgx-b200, dgx-h100, dgx-h200, k80-cluster, mayer-50, p100-cluster; a machine file "
+              "ends in .json.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");
 }

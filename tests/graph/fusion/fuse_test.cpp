@@ -108,6 +108,28 @@ TEST_F(Gated, TheFirstKernelThatFitsTakesTheOps) {
         ::testing::ThrowsMessage<UsageError>(HasSubstr("has no such ops")));
 }
 
+TEST_F(Gated, TransposesBecomeViewsThatMoveNothing) {
+    Attributes swap;
+    swap.set("perm", std::vector<std::int64_t>{0, 2, 1});
+    const Tensor& up = graph_.tensor(up_);
+    graph_.add_output("y", add_compute(graph_, "turned", "Transpose", {up_},
+                                       {up.shape[0], up.shape[2], up.shape[1]}, swap));
+    graph_.add_output("z", swiglu());
+    const Fused result = fused(graph_, {"transposes", "swiglu"}, "model.onnx");
+    EXPECT_THAT(result.counts, ElementsAre(1, 1));
+    check(result.graph);
+    const OpId id = *result.graph.find_op("turned");
+    EXPECT_EQ(result.graph.op(id).domain, "partita");
+    EXPECT_TRUE(rule_of(result.graph, id).alias);
+    EXPECT_FALSE(rule_of(graph_, *graph_.find_op("turned")).alias);
+    EXPECT_NE(digest(result.graph), digest(fused(graph_, {"swiglu"}, "model.onnx").graph));
+}
+
+TEST_F(Gated, TransposesAreRefusedWhereThereAreNone) {
+    graph_.add_output("y", swiglu());
+    EXPECT_THAT(refusal("transposes"), HasSubstr("the model has no such ops"));
+}
+
 // Somebody else reads what is inside.
 TEST_F(Gated, WhatOthersReadIsNotFused) {
     const TensorId y = swiglu();
@@ -128,9 +150,9 @@ TEST_F(Gated, ALetterIsTheSameTensorEverywhere) {
 TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     graph_.add_output("y", swiglu());
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
-    EXPECT_THAT(
-        refusal("foo"),
-        HasSubstr("Give one of silu, swiglu, weighted-swiglu, gelu, gelu-tanh, bias-gelu, or"));
+    EXPECT_THAT(refusal("foo"),
+                HasSubstr("Give one of silu, swiglu, weighted-swiglu, gelu, gelu-tanh, bias-gelu, "
+                          "transposes, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));

@@ -175,6 +175,7 @@ TEST_F(FrameworkOfAModel, GivesWayToWhatIsSaid) {
         load("bert-base.onnx",
              {.bindings = {{"sequence", 128}}, .fused_attention = false, .framework = "ddp"});
     EXPECT_EQ(model.digest(), load("bert-base.onnx", {.bindings = {{"sequence", 128}},
+                                                      .fuse = {"transposes"},
                                                       .fused_attention = false,
                                                       .float32_gradients = true})
                                   .digest());

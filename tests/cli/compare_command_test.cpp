@@ -79,7 +79,7 @@ TEST_F(Compare, ComparesConfigurationsOfOnesOwn) {
     EXPECT_EQ(compare({"--strategies", "tp=0", "tp=2"}).code, 2);
     EXPECT_THAT(compare({"--strategies", "hedt"}).err, HasSubstr("unknown searcher 'hedt'"));
     EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
-    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=4,tp=2,pp=1"));
+    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=4,tp=1,pp=2"));
 }
 
 // What one keeps sharded is no business of the next.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <ATen/Context.h>
@@ -65,14 +66,42 @@ std::vector<at::Device> cuda_devices(std::string_view text, std::string_view lis
     return devices;
 }
 
-std::string default_text(const cost::Machine& machine, int count, int first_gpu) {
-    const bool gpus = std::ranges::any_of(machine.devices(), [](const cost::Device& device) {
-        return device.kind == cost::DeviceKind::gpu;
-    });
-    if (!gpus) return "cpu:" + std::to_string(count);
-    std::string text = "cuda:";
-    for (int d = 0; d < count; ++d) text += (d > 0 ? "," : "") + std::to_string(first_gpu + d);
-    return text;
+std::vector<at::Device> named_devices(std::string_view text) {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view kind = text.substr(0, colon);
+    const std::string_view rest = text.substr(std::min(text.size(), colon + 1));
+    if (kind == "cpu") return cpu_devices(text, rest);
+    if (kind == "cuda") return cuda_devices(text, rest);
+    refuse(text, "expected cpu:N or cuda:I,J,...");
+}
+
+struct Named {
+    std::string text;
+    std::vector<at::Device> devices;
+};
+
+/// For each of the plan's devices one of its kind.
+Named devices_by_kind(const cost::Machine& machine, std::span<const int> driven, int first_gpu) {
+    std::string gpus;
+    int cpu_count = 0;
+    for (const int d : driven) {
+        if (machine.device(d).kind == cost::DeviceKind::cpu) {
+            ++cpu_count;
+        } else {
+            gpus += (gpus.empty() ? "cuda:" : ",") + std::to_string(first_gpu++);
+        }
+    }
+    const std::string cpus = cpu_count > 0 ? "cpu:" + std::to_string(cpu_count) : "";
+    if (!cpus.empty()) static_cast<void>(named_devices(cpus));  // not too many
+    std::vector<at::Device> of_gpus;
+    if (!gpus.empty()) of_gpus = named_devices(gpus);
+    Named named{.text = cpus + (cpus.empty() || gpus.empty() ? "" : " and ") + gpus, .devices = {}};
+    auto next = of_gpus.begin();
+    for (const int d : driven) {
+        const bool is_cpu = machine.device(d).kind == cost::DeviceKind::cpu;
+        named.devices.push_back(is_cpu ? at::Device(at::kCPU) : *next++);
+    }
+    return named;
 }
 
 }  // namespace
@@ -85,19 +114,10 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
         std::iota(driven.begin(), driven.end(), 0);
     }
     const auto plan_devices = static_cast<int>(driven.size());
-    const std::string text =
-        given.empty() ? default_text(machine, plan_devices, local.first_gpu) : std::string(given);
-    const std::size_t colon = std::min(text.find(':'), text.size());
-    const std::string_view kind = std::string_view(text).substr(0, colon);
-    const std::string_view rest = std::string_view(text).substr(std::min(text.size(), colon + 1));
-    std::vector<at::Device> devices;
-    if (kind == "cpu") {
-        devices = cpu_devices(text, rest);
-    } else if (kind == "cuda") {
-        devices = cuda_devices(text, rest);
-    } else {
-        refuse(text, "expected cpu:N or cuda:I,J,...");
-    }
+    const auto [text, devices] = given.empty() ? devices_by_kind(machine, driven, local.first_gpu)
+                                               : Named{std::string(given), named_devices(given)};
+    const auto cpus = static_cast<int>(
+        std::ranges::count_if(devices, [](at::Device each) { return each.is_cpu(); }));
     RealDevices real;
     const int workers = std::min(static_cast<int>(devices.size()), plan_devices);
     real.placement.worker.assign(static_cast<std::size_t>(machine.device_count()), -1);
@@ -112,17 +132,18 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
     Hardware& hardware = real.hardware;
     hardware.threads = given.empty() ? machine.device(0).threads : std::max(1, cores / count);
     hardware.is_own = workers == plan_devices;
-    real.placement.own_gpus = kind == "cuda" && hardware.is_own;
-    hardware.transport = kind == "cpu" ? "threads" : "device copies";
+    real.placement.own_gpus = cpus == 0 && hardware.is_own;
+    hardware.transport = cpus == count ? "threads" : "device copies";
     if (real.placement.own_gpus && plan_devices > 1 && has_nccl()) {
         hardware.transport = "NCCL and device copies";
     }
     hardware.text = text;
-    if (kind == "cpu") {
+    if (cpus == count) {
         hardware.text += ", " + std::to_string(hardware.threads) +
                          (hardware.threads == 1 ? " thread each" : " threads each");
     }
-    real.own_cores = count * hardware.threads <= cores;
+    // A GPU's worker is a thread that drives it.
+    real.own_cores = (cpus == 0 ? count : cpus) * hardware.threads <= cores;
     return real;
 }
 

@@ -4,7 +4,8 @@
 //
 //     "cpu:2"       two workers of this process, each with half of its cores
 //     "cuda:0,1"    two GPUs, one worker each
-//     ""            as many of the machine's kind as it has devices; CPU devices with its threads
+//     ""            for each device of the machine one of its kind: workers for CPU devices, with
+//                   their threads, and GPUs from the first on; both where the machine has both
 //
 // Of several processes each names those for its own devices of the plan.
 //

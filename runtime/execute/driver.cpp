@@ -2,6 +2,7 @@
 #include "runtime/execute/driver.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/execute/stream_driver.h"
 
@@ -11,7 +12,14 @@ namespace {
 
 class HostDriver final : public Driver {
 public:
-    explicit HostDriver(std::size_t steps) : Driver(steps) {}
+    HostDriver(std::size_t steps, GpusBeside gpus) : Driver(steps), gpus_(std::move(gpus)) {}
+    void attach() override {
+        if (gpus_.attach) gpus_.attach();
+    }
+    bool wait_for_gpus(std::size_t step, Clock::time_point until,
+                       const std::function<bool()>& stopped) override {
+        return !gpus_.wait || gpus_.wait(step, until, stopped);
+    }
     void begin(Clock::time_point now) override { start_ = now; }
     void enter(std::size_t /*step*/) override {}
     void leave(std::size_t step, const Store& /*store*/) override {
@@ -25,13 +33,14 @@ public:
     }
 
 private:
+    GpusBeside gpus_;
     Clock::time_point start_;
 };
 
 }  // namespace
 
-std::unique_ptr<Driver> host_driver(std::size_t steps) {
-    return std::make_unique<HostDriver>(steps);
+std::unique_ptr<Driver> host_driver(std::size_t steps, GpusBeside gpus) {
+    return std::make_unique<HostDriver>(steps, std::move(gpus));
 }
 
 std::vector<std::unique_ptr<Driver>> drivers_for(const Program& program,

@@ -7,7 +7,7 @@
 //                a step has run when an event behind it has come
 //
 // In both, who sees a task done on the board may begin what follows: on a GPU it is handed over,
-// and what follows waits for its event there.
+// and what follows waits for its event there; what follows on a CPU waits for it on the host.
 #pragma once
 
 #include <chrono>
@@ -38,6 +38,12 @@ public:
     virtual void attach() {}
     /// An iteration begins; nothing of the one before still runs.
     virtual void begin(Clock::time_point now) = 0;
+    /// Returns once what GPUs still run for this step has run, where it must not begin before; false
+    /// when the time is over, or nobody waits for it any more. Throws what failed there.
+    virtual bool wait_for_gpus(std::size_t /*step*/, Clock::time_point /*until*/,
+                               const std::function<bool()>& /*stopped*/) {
+        return true;
+    }
     /// What the thread does from here on belongs to this step (of the worker's),
     virtual void enter(std::size_t step) = 0;
     /// up to here. `store` still holds what the step has read.
@@ -57,7 +63,14 @@ protected:
     std::vector<Time> ends_;
 };
 
-std::unique_ptr<Driver> host_driver(std::size_t steps);
+/// What a worker on a CPU does for the sake of GPUs beside it.
+struct GpusBeside {
+    std::function<void()> attach;
+    std::function<bool(std::size_t step, Driver::Clock::time_point until,
+                       const std::function<bool()>& stopped)>
+        wait;
+};
+std::unique_ptr<Driver> host_driver(std::size_t steps, GpusBeside gpus = {});
 
 /// One per worker. Program and placement must outlive them.
 std::vector<std::unique_ptr<Driver>> drivers_for(const Program& program,

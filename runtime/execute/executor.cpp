@@ -231,6 +231,7 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     check_limit(step.task, shared);
     Time met;
     Driver& driver = *drivers_[worker];
+    wait_for_gpus(worker, index, shared);
     try {
         meter_device(step.device);
         driver.enter(index);
@@ -288,6 +289,21 @@ void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& sh
                           std::to_string(patience.count()) + " ms for " + text_of(before) +
                           ". Give it more time with --timeout.");
     }
+}
+
+/// On a CPU: what is done on the board may only have been handed to a GPU.
+void Executor::wait_for_gpus(std::size_t worker, std::size_t index, Shared& shared) {
+    auto until = Clock::now() + options_.timeout;
+    if (options_.limit) until = std::min(until, shared.start + *options_.limit);
+    if (drivers_[worker]->wait_for_gpus(index, until, [&] { return shared.board.stopped(); })) {
+        return;
+    }
+    if (shared.board.stopped()) throw Stopped();
+    const TaskId task = program_.steps[worker][index].task;
+    check_limit(task, shared);
+    throw DeviceError(worker_name(worker) + ", " + text_of(task) + ": waited longer than " +
+                      std::to_string(options_.timeout.count()) +
+                      " ms for a GPU. Give it more time with --timeout.");
 }
 
 void Executor::check_limit(TaskId task, const Shared& shared) const {

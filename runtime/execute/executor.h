@@ -89,6 +89,7 @@ private:
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
     void finish_steps(std::size_t worker, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
+    void wait_for_gpus(std::size_t worker, std::size_t index, Shared& shared);
     void check_limit(plan::TaskId task, const Shared& shared) const;
     void release(std::size_t task, Shared& shared);
     void clear_values();

@@ -37,7 +37,7 @@ struct LanedStep {
     std::vector<StepPlace> awaits;  ///< steps of other lanes, of any worker
 };
 
-/// Per worker and step, all workers on GPUs.
+/// Per worker and step, as if all workers were on GPUs.
 std::vector<std::vector<LanedStep>> plan_lanes(const Program& program,
                                                const plan::TaskGraph& tasks);
 

@@ -74,12 +74,15 @@ Bytes on_this_host(const std::vector<Bytes>& of_devices, const Ownership& owners
     return sum;
 }
 
-LocalDevices local_devices(const Ownership& ownership, const Hosts& hosts) {
+LocalDevices local_devices(const Ownership& ownership, const Hosts& hosts,
+                           const cost::Machine& machine) {
     LocalDevices local;
     for (std::size_t d = 0; d < ownership.process_of_device.size(); ++d) {
         const int process = ownership.process_of_device[d];
         if (process == ownership.self) local.devices.push_back(static_cast<int>(d));
-        if (process < ownership.self && hosts.is_here(static_cast<std::size_t>(process))) {
+        const bool is_gpu = machine.device(static_cast<int>(d)).kind == cost::DeviceKind::gpu;
+        if (is_gpu && process < ownership.self &&
+            hosts.is_here(static_cast<std::size_t>(process))) {
             ++local.first_gpu;
         }
     }
@@ -224,7 +227,7 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     Ownership& ownership = team.peers.ownership;
     ownership.self = ranks.rank();
     ownership.process_of_device = divided(machine, ranks.size());
-    const LocalDevices local = local_devices(ownership, hosts);
+    const LocalDevices local = local_devices(ownership, hosts, machine);
     const int usable = cost::host_limits().cores;
     team.devices = real_devices(request.devices, machine, hosts.core_count(usable), local);
     team.devices.first_core = hosts.first_core(usable);

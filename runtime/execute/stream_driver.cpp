@@ -25,9 +25,20 @@ constexpr auto kNap = std::chrono::microseconds(50);
 /// What the workers of a program share: written by the owner of the step before it says so on the
 /// board.
 struct Events {
-    std::vector<std::vector<c10::Event>> after;  ///< per worker and step
-    std::vector<std::vector<LanedStep>> steps;   ///< the same
+    std::vector<std::vector<c10::Event>> after;  ///< per worker and step; of a CPU's worker none
+    std::vector<std::vector<LanedStep>> steps;   ///< the same, of all
 };
+
+/// False when the time is over, or nobody waits any more.
+bool has_come(const c10::Event& event, Driver::Clock::time_point awake,
+              Driver::Clock::time_point until, const std::function<bool()>& stopped) {
+    while (!event.query()) {
+        const auto now = Driver::Clock::now();
+        if (now >= until || stopped()) return false;
+        if (now >= awake) std::this_thread::sleep_for(kNap);
+    }
+    return true;
+}
 
 class StreamDriver final : public Driver {
 public:
@@ -68,7 +79,8 @@ public:
         impl_.exchangeStream(stream);
         meter_gpu(device_.index(), program_.steps[worker_][step].device);
         for (const StepPlace each : laned.awaits) {
-            events_->after[each.worker][each.step].block(stream);
+            const auto& after = events_->after[each.worker];
+            if (!after.empty()) after[each.step].block(stream);
         }
     }
 
@@ -95,11 +107,7 @@ public:
         const auto awake = Clock::now() + kAwake;
         for (std::size_t step = 0; step < left_; ++step) {
             const c10::Event& event = events_->after[worker_][step];
-            while (!event.query()) {
-                const auto now = Clock::now();
-                if (now >= until || stopped()) return step;
-                if (now >= awake) std::this_thread::sleep_for(kNap);
-            }
+            if (!has_come(event, awake, until, stopped)) return step;
             constexpr double kNanoseconds = 1e6;  // of a millisecond
             ends_[step] = nanoseconds(std::llround(kNanoseconds * start_.elapsedTime(event)));
         }
@@ -119,7 +127,7 @@ private:
 
     std::size_t worker_;
     at::Device device_;
-    std::vector<at::Device> all_;  ///< of the program
+    std::vector<at::Device> all_;  ///< GPUs of the program
     c10::impl::VirtualGuardImpl impl_;
     std::shared_ptr<Events> events_;
     const Program& program_;
@@ -128,6 +136,33 @@ private:
     std::vector<Stream> lanes_;
     std::size_t left_ = 0;  ///< steps in this iteration
 };
+
+/// Of a worker on a CPU, which reads GPUs' memory by copies that end before its step does. They start on a stream of its
+/// own, which waits for what the host has seen: nothing on a GPU that is real.
+GpusBeside gpus_beside(std::size_t worker, const std::vector<at::Device>& own,
+                       const std::vector<at::Device>& gpus, const std::shared_ptr<Events>& events) {
+    GpusBeside beside;
+    beside.attach = [gpus] {
+        for (const at::Device each : gpus) {
+            const c10::impl::VirtualGuardImpl impl(each.type());
+            impl.synchronizeDevice(each.index());  // what was loaded is there
+            impl.exchangeStream(impl.getStreamFromGlobalPool(each));
+        }
+    };
+    beside.wait = [events, worker, own](std::size_t step, Driver::Clock::time_point until,
+                                        const std::function<bool()>& stopped) {
+        const auto awake = Driver::Clock::now() + kAwake;
+        return std::ranges::all_of(events->steps[worker][step].awaits, [&](StepPlace each) {
+            if (events->after[each.worker].empty()) return true;
+            c10::Event& event = events->after[each.worker][each.step];
+            if (!has_come(event, awake, until, stopped)) return false;
+            const at::Device device = own[each.worker];
+            event.block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+            return true;
+        });
+    };
+    return beside;
+}
 
 }  // namespace
 
@@ -141,18 +176,24 @@ std::vector<std::unique_ptr<Driver>> stream_drivers(const Program& program,
     }
     std::vector<at::Device> all;
     for (const at::Device each : own) {
-        if (std::ranges::find(all, each) == all.end()) all.push_back(each);
+        if (!each.is_cpu() && std::ranges::find(all, each) == all.end()) all.push_back(each);
     }
     auto events = std::make_shared<Events>();
     events->steps = plan_lanes(program, tasks);
     for (std::size_t w = 0; w < own.size(); ++w) {
         auto& after = events->after.emplace_back();
+        if (own[w].is_cpu()) continue;
         for (std::size_t s = 0; s < program.steps[w].size(); ++s) {
             after.emplace_back(own[w].type(), EventFlag::BACKEND_DEFAULT);
         }
     }
     std::vector<std::unique_ptr<Driver>> drivers;
     for (std::size_t w = 0; w < own.size(); ++w) {
+        if (own[w].is_cpu()) {
+            drivers.push_back(
+                host_driver(program.steps[w].size(), gpus_beside(w, own, all, events)));
+            continue;
+        }
         drivers.push_back(std::make_unique<StreamDriver>(w, own[w], all, events, program, tasks));
     }
     return drivers;

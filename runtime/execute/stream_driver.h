@@ -6,6 +6,7 @@
 //     a worker's device          two streams of its own, compute and communication (lanes.h)
 //     devices that it reads      a stream each, on which ATen starts copies from there
 //     after every step           an event, for those that wait for it and for the clock
+//     workers on CPUs beside     wait for the events on the host, and have none: what they did is done
 //
 // Memory that a stream reads and another one allocated is marked so (recordDataPtrOnStream): the
 // allocator waits with giving it out again.
@@ -23,8 +24,8 @@
 
 namespace partita::runtime {
 
-/// One per worker, each on the device of its plan devices, none of them a CPU. Program and tasks
-/// must outlive them.
+/// One per worker, each on the device of its plan devices, some of them GPUs, all of one kind.
+/// Program and tasks must outlive them.
 std::vector<std::unique_ptr<Driver>> stream_drivers(const Program& program,
                                                     const plan::TaskGraph& tasks,
                                                     const Placement& placement);

@@ -138,6 +138,18 @@ Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Stra
                        sources, iterations);
 }
 
+Executed executed_on_cpus_and_pretend_gpus(const plan::Problem& problem,
+                                           const plan::Strategy& strategy, const Sources& sources,
+                                           int iterations) {
+    reset_pretend_gpus();
+    Placement placement;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        placement.worker.push_back(d);
+        placement.device.push_back(d % 2 == 0 ? at::Device(at::kCPU) : pretend_gpu(d));
+    }
+    return executed_at(placement, problem, strategy, sources, iterations);
+}
+
 std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
                                                const plan::Strategy& strategy,
                                                const Sources& sources, int gpus) {

@@ -39,6 +39,10 @@ std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
                                                const plan::Strategy& strategy,
                                                const Sources& sources, int gpus);
 
+/// Every second device of the plan is a CPU, the others have a pretend GPU each.
+Executed executed_on_cpus_and_pretend_gpus(const plan::Problem& problem,
+                                           const plan::Strategy& strategy, const Sources& sources,
+                                           int iterations);
 /// The same on so many real ones.
 Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations);

@@ -76,9 +76,16 @@ protected:
 
     /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2
     /// to 4 with blocks of devices from either end, from one worker for all of them to one for
-    /// each. Over pretend GPUs: one for all devices to one for each, also of 2 to 4 processes. Over
-    /// CUDA: as many as there are.
-    enum class Over : std::uint8_t { threads, processes, pretend_gpus, gpus_of_processes, cuda };
+    /// each. Over pretend GPUs: one for all devices to one for each, also of 2 to 4 processes, and
+    /// with CPUs between them. Over CUDA: as many as there are.
+    enum class Over : std::uint8_t {
+        threads,
+        processes,
+        pretend_gpus,
+        gpus_of_processes,
+        cpus_and_gpus,
+        cuda
+    };
     Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
                            const plan::Strategy& strategy, int iterations);
 
@@ -103,6 +110,12 @@ Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Proble
     if (over == Over::pretend_gpus) {
         Executed result = executed_on_pretend_gpus(
             problem, strategy, sources_, 1 + static_cast<int>(seed % kDevices), iterations);
+        EXPECT_EQ(races(), std::vector<std::string>()) << "seed " << seed;
+        return result;
+    }
+    if (over == Over::cpus_and_gpus) {
+        Executed result =
+            executed_on_cpus_and_pretend_gpus(problem, strategy, sources_, iterations);
         EXPECT_EQ(races(), std::vector<std::string>()) << "seed " << seed;
         return result;
     }
@@ -252,6 +265,11 @@ TEST_P(Splits, TrainingOnGpusOfProcessesGivesTheSameGradientsAndParameters) {
     (void)nccl_groups_made();
     expect_same_training(Over::gpus_of_processes, kMse, 4);
     EXPECT_GT(nccl_groups_made(), 0);
+}
+
+TEST_P(Splits, CpusBesidePretendGpusGiveTheSame) {
+    expect_same_outputs(Over::cpus_and_gpus, 6);
+    expect_same_training(Over::cpus_and_gpus, kMse, 5);
 }
 
 TEST_P(Splits, NoTaskOnPretendGpusWaitsForItsDevice) {

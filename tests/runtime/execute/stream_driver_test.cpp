@@ -97,5 +97,48 @@ TEST_F(StreamDriverEnd, TakesWhatHasRunAlthoughTheTimeIsOver) {
     EXPECT_LE(driver_->ends().front(), driver_->ends().back());
 }
 
+// The second layer is on a CPU: it must not begin before the GPU has run the first.
+TEST(CpuBesideAGpu, WaitsForItOnTheHost) {
+    reset_pretend_gpus();
+    const graph::OpGraph graph = plan::two_layers();
+    const cost::Machine machine = plan::switched_machine(2);
+    const plan::Problem problem = plan::make_problem(graph, machine);
+    std::vector<int> devices(graph.op_count(), 0);
+    devices[graph.op_count() - 2] = 1;
+    devices[graph.op_count() - 1] = 1;  // the output
+    const plan::Strategy strategy = plan::whole_ops(devices, problem.policy());
+    const plan::TaskGraph tasks = plan::lower(problem, strategy);
+    const Sources sources(graph, {.model = nullptr, .random_weights = 1, .inputs = {}});
+    const Placement placement{.worker = {0, 1}, .device = {pretend_gpu(), at::kCPU}};
+    Program program = make_program(problem, strategy, tasks,
+                                   plan::simulate(tasks, plan::Scheduler::pct).commit_order,
+                                   sources, placement, {});
+    const auto drivers = stream_drivers(program, tasks, placement);
+    const at::NoGradGuard no_grad;
+    for (const auto& driver : drivers) driver->attach();
+    drivers[0]->begin(Clock::now());
+    for (std::size_t step = 0; step < program.steps[0].size(); ++step) {
+        drivers[0]->enter(step);
+        program.steps[0][step].work->run(program.store);
+        drivers[0]->leave(step, program.store);
+    }
+    const auto waits = [&](Clock::time_point until, bool stopped) {
+        bool all = true;
+        for (std::size_t step = 0; step < program.steps[1].size(); ++step) {
+            all = drivers[1]->wait_for_gpus(step, until, [&] { return stopped; }) && all;
+        }
+        return all;
+    };
+    const auto hour_from_now = Clock::now() + std::chrono::hours(1);
+    hold_pretend_gpus(true);
+    EXPECT_FALSE(waits(Clock::now(), false));
+    EXPECT_FALSE(waits(hour_from_now, true));
+    hold_pretend_gpus(false);
+    EXPECT_TRUE(waits(hour_from_now, false));
+    const c10::impl::VirtualGuardImpl impl(pretend_gpu().type());
+    impl.exchangeStream(impl.getDefaultStream(pretend_gpu()));
+    reset_pretend_gpus();
+}
+
 }  // namespace
 }  // namespace partita::runtime

@@ -130,6 +130,21 @@ TEST(KernelTable, AMachineThatNamesNoneSaysWhere) {
     EXPECT_THROW(static_cast<void>(kernel_table_named("no-such-table")), InputError);
 }
 
+TEST(KernelTable, AMachineFileNamesItAndTheDigestKnowsIt) {
+    const Machine machine = load_machine("dgx-h200:1x1");
+    std::string text = to_json(machine);
+    const Machine again = parse_machine(text, "again.json");
+    EXPECT_EQ(again.device(0).kernels, machine.device(0).kernels);
+    EXPECT_EQ(digest(again), digest(machine));
+    const std::string named = R"("kernels": "hopper", )";
+    text.erase(text.find(named), named.size());
+    const Machine bare = parse_machine(text, "bare.json");
+    EXPECT_EQ(bare.device(0).kernels, nullptr);
+    EXPECT_NE(digest(bare), digest(machine));
+    text.insert(text.find(R"("memory_bandwidth")"), R"("kernels": "../hopper", )");
+    EXPECT_THROW(static_cast<void>(parse_machine(text, "bad.json")), InputError);
+}
+
 Device h200() {
     return load_machine("dgx-h200").device(0);
 }
@@ -148,11 +163,6 @@ TEST(KernelTable, PricesWhatItHasAndLeavesTheRestToTheRoofline) {
     work.type = "LSTM";
     EXPECT_EQ(*Roofline().price(work, device), *Roofline().price(work, bare));
 }
-
-struct Rows {
-    std::vector<std::string> columns;
-    std::vector<std::vector<std::string>> rows;
-};
 
 std::vector<std::string> cells_of(const std::string& line) {
     std::vector<std::string> cells;

@@ -109,7 +109,9 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
         if (fused.counts[i] == 0) continue;
         model.fuse.push_back(kernels[i]);
         model.notes.push_back(
-            fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
+            kernels[i] == graph::kTransposes
+                ? fmt::format("{} Transpose ops as views.", fused.counts[i])
+                : fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
     }
 }
 

@@ -8,8 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -178,6 +176,8 @@ std::shared_ptr<const KernelTable> read_kernel_table(const std::filesystem::path
         1, 1, {"version 1", "Use a release of Partita that knows this version."}));
     auto table = std::make_shared<KernelTable>();
     table->name_ = root["name"].text({"a name"}, 200);
+    // Machine files and plans name the table, and it is found by its file's name.
+    if (table->name_ != path.stem().string()) root["name"].fail({"the file's name without .json"});
     Sha256 content;
     constexpr std::size_t kDigits = 16;
     table->digest_ = content.add(text).finish().substr(0, kDigits);

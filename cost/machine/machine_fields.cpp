@@ -124,12 +124,15 @@ SwitchFigures read_switch(const JsonField& field) {
 namespace {
 
 /// Of a file of the data folder, so it must not lead out of there.
-std::string read_data_name(const JsonField& field, std::string_view what, std::string_view remedy) {
-    std::string name = field.text({what}, 200);
-    const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
+bool is_data_name(std::string_view name) {
+    return !name.empty() && std::ranges::all_of(name, [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
     });
-    if (!plain) field.fail({"lower-case letters, digits and -", remedy});
+}
+
+std::string read_data_name(const JsonField& field, std::string_view what, std::string_view remedy) {
+    std::string name = field.text({what}, 200);
+    if (!is_data_name(name)) field.fail({"lower-case letters, digits and -", remedy});
     return name;
 }
 
@@ -147,6 +150,10 @@ std::shared_ptr<const KernelTable> read_kernels(const JsonField& field) {
 }  // namespace
 
 std::shared_ptr<const KernelTable> kernel_table_named(const std::string& name) {
+    if (!is_data_name(name)) {
+        throw InputError(fmt::format(
+            "kernels '{}': expected lower-case letters, digits and -. Write e.g. hopper.", name));
+    }
     // Machines of thousands of devices name one table; it is read once.
     static std::mutex mutex;
     static std::map<std::string, std::shared_ptr<const KernelTable>> tables;

@@ -20,9 +20,6 @@ namespace partita::graph {
 
 namespace {
 
-/// Marks ops and fuses none.
-constexpr std::string_view kViews = "transposes";
-
 constexpr std::array kKernels = {
     NamedKernel{.name = "silu",
                 .expression = "Mul(x, Sigmoid(x))",
@@ -42,7 +39,7 @@ constexpr std::array kKernels = {
     NamedKernel{.name = "bias-gelu",
                 .expression = "Gelu(Add(x, b))",
                 .source = "Megatron-LM, megatron/core/fusions/fused_bias_gelu.py"},
-    NamedKernel{.name = kViews,
+    NamedKernel{.name = kTransposes,
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
 };
@@ -308,7 +305,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     for (std::size_t k = 0; k < kernels.size(); ++k) {
         const auto* const known = std::ranges::find(kKernels, kernels[k], &NamedKernel::name);
         const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
-        if (kernels[k] == kViews) {
+        if (kernels[k] == kTransposes) {
             counts[k] = static_cast<int>(std::ranges::count_if(graph.ops(), is_transpose));
             views = counts[k] > 0;
         } else {

@@ -34,6 +34,9 @@ struct NamedKernel {
 };
 std::span<const NamedKernel> named_kernels();
 
+/// The name that marks transposes and fuses nothing.
+inline constexpr std::string_view kTransposes = "transposes";
+
 struct Fused {
     OpGraph graph;
     std::vector<int> counts;  ///< how often each of `kernels` was found

@@ -128,6 +128,7 @@ TEST_F(KernelFile, ItsDigestFollowsItsContent) {
 
 TEST(KernelTable, AMachineThatNamesNoneSaysWhere) {
     EXPECT_THROW(static_cast<void>(kernel_table_named("no-such-table")), InputError);
+    EXPECT_THROW(static_cast<void>(kernel_table_named("../kernels/hopper")), InputError);
 }
 
 TEST(KernelTable, AMachineFileNamesItAndTheDigestKnowsIt) {

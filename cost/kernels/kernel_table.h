@@ -10,7 +10,8 @@
 //                where the other is short
 //
 // A norm of sums is at most the sum of norms (Minkowski), and every part starts once more: parts of
-// a work never take less in sum than the whole. Lower bounds count on that (plan/problem/time_bounds.h).
+// a work never take less in sum than the whole. Lower bounds count on that
+// (plan/problem/time_bounds.h).
 //
 // Threads: immutable. Errors: InputError naming file and field.
 #pragma once
@@ -44,8 +45,8 @@ enum class KernelFamily : std::uint8_t {
     update   ///< of parameters, all of an op in one kernel
 };
 
-/// The family of an operator; nullopt: none, so that no table prices it. `batched`: of a product, have
-/// both operands a batch?
+/// The family of an operator; nullopt: none, so that no table prices it. `batched`: of a product,
+/// have both operands a batch?
 std::optional<KernelFamily> kernel_family_of(std::string_view type, bool batched);
 
 struct KernelCurve {

@@ -12,8 +12,8 @@
 // its body (op_rules_pointwise.cpp): what they hand each other is neither kept nor moved, and the
 // backward computes it once more. Nothing is fused whose inner values somebody else reads, too.
 //
-// "transposes" is none of these: every Transpose becomes one of the domain "partita", a view that moves nothing, as in
-// engines whose kernels read through strides.
+// "transposes" is none of these: every Transpose becomes one of the domain "partita", a view that
+// moves nothing, as in engines whose kernels read through strides.
 #pragma once
 
 #include <cstdint>

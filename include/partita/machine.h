@@ -46,7 +46,8 @@ struct DeviceSpec {
     std::map<DType, std::int64_t> matrix_flops;
     std::int64_t tf32_flops = 0;    ///< the same of float32 products in TF32; 0: as float32
     std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
-    /// A table of data/kernels, such as "hopper": what kernels reach of the peaks, by family; "": none.
+    /// A table of data/kernels, such as "hopper": what kernels reach of the peaks, by family; "":
+    /// none.
     std::string kernels;
     double compute_efficiency = 1.0;  ///< the same of kernels that no table has, in (0, 1]
     double memory_efficiency = 1.0;   ///< in (0, 1]

@@ -42,7 +42,8 @@ struct ImportOptions {
     /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
     std::vector<std::string> untie;
     /// Pointwise ops that run as one kernel, by name (silu, swiglu, weighted-swiglu, gelu, gelu-tanh,
-    /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
+    /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; "transposes": they are
+    /// views, which move nothing; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
     /// Default: as the plan or the framework has it, or yes, where the model has such products.

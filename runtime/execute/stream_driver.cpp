@@ -137,8 +137,9 @@ private:
     std::size_t left_ = 0;  ///< steps in this iteration
 };
 
-/// Of a worker on a CPU, which reads GPUs' memory by copies that end before its step does. They start on a stream of its
-/// own, which waits for what the host has seen: nothing on a GPU that is real.
+/// Of a worker on a CPU, which reads GPUs' memory by copies that end before its step does. They
+/// start on a stream of its own, which waits for what the host has seen: nothing on a GPU that is
+/// real.
 GpusBeside gpus_beside(std::size_t worker, const std::vector<at::Device>& own,
                        const std::vector<at::Device>& gpus, const std::shared_ptr<Events>& events) {
     GpusBeside beside;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Curves of kernels: what bounds count on, how files are read, and whether the tables that are shipped say of measured
-// rows what they claim.
+// Curves of kernels: what bounds count on, how files are read, and whether the tables that are
+// shipped say of measured rows what they claim.
 #include "cost/kernels/kernel_table.h"
 
 #include <gmock/gmock.h>

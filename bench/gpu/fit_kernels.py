@@ -246,6 +246,9 @@ def ampere():
     bandwidth = 1.555e12
     yield ("product", "forward", ["bfloat16"], "data/profiles/simumax/a100_pcie_gemm.csv",
            simumax_products("a100_pcie", (312e12, 1.935e12)), "hopper")
+    for phase in ("forward", "backward"):
+        yield ("attention", phase, ["bfloat16"], "data/profiles/simumax/a100_pcie_attention.csv",
+               simumax_attention("a100_pcie", phase, (312e12, 1.935e12)), "hopper")
     yield ("product", "forward", ["float32"], "data/profiles/neusight/ops/linear.csv",
            neusight("linear", "NVIDIA A100-PCIE-40GB", (19.5e12, bandwidth)), "hopper")
     yield ("batched-product", "forward", ["float32"], "data/profiles/neusight/ops/bmm.csv",
@@ -254,7 +257,7 @@ def ampere():
 
 TABLES = {"hopper": (hopper, None, "H100, H200: fitted to PyTorch's operators on an H200"),
           "blackwell": (blackwell, "hopper", "B200: products and attention fitted to its own, the rest as Hopper's"),
-          "ampere": (ampere, "hopper", "A100: products fitted to its own, the rest as Hopper's")}
+          "ampere": (ampere, "hopper", "A100: products and attention fitted to its own, the rest as Hopper's")}
 
 
 class Roofline:

@@ -246,6 +246,7 @@ def ampere():
     bandwidth = 1.555e12
     yield ("product", "forward", ["bfloat16"], "data/profiles/simumax/a100_pcie_gemm.csv",
            simumax_products("a100_pcie", (312e12, 1.935e12)), "hopper")
+    # Large ones alone: their own start, 113 and 179 us, would be no small kernel's.
     for phase in ("forward", "backward"):
         yield ("attention", phase, ["bfloat16"], "data/profiles/simumax/a100_pcie_attention.csv",
                simumax_attention("a100_pcie", phase, (312e12, 1.935e12)), "hopper")

@@ -234,7 +234,7 @@ def measure_rows(folder, pool, draw):
     return table
 
 
-def measure_tables(folder, pool, draw):
+def measure_tables(folder, pool, _):
     """Rows of a table by index, and the gradient of the table."""
     table = Table(folder, "embedding", ("operator", "type", "indices", "rows", "columns"))
     for kind in ("bfloat16", "float32"):
@@ -251,11 +251,10 @@ def measure_tables(folder, pool, draw):
                 for name in ("embedding", "embedding_backward"):
                     table.add((name, kind, indices, rows, columns),
                               lambda name=name, make=make: make(name == "embedding_backward"), 4, pool.device)
-    del draw
     return table
 
 
-def measure_updates(folder, pool, draw):
+def measure_updates(folder, pool, _):
     """AdamW on float32 in one kernel for all tensors of a list, and one kernel per operation for lists."""
     table = Table(folder, "update", ("operator", "tensors", "elements"))
     for tensors, elements in ((1, 1 << 14), (1, 1 << 20), (1, 1 << 24), (1, 1 << 27), (16, 768), (16, 1 << 20),
@@ -273,7 +272,6 @@ def measure_updates(folder, pool, draw):
 
         table.add(("fused_adamw", tensors, elements), make, 2, pool.device)
         table.add(("foreach_sgd", tensors, elements), make_sgd, 2, pool.device)
-    del draw
     return table
 
 
@@ -381,7 +379,6 @@ def main():
             parser.error(f"no family '{name}': expected some of {', '.join(FAMILIES)}")
     arguments.out.mkdir(parents=True, exist_ok=True)
     pool = timing.Pool(arguments.device)
-    torch.set_grad_enabled(True)
     for name in arguments.families or FAMILIES:
         begin = time.perf_counter()
         table = FAMILIES[name](arguments.out, pool, random.Random(SEED))

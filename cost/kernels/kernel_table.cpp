@@ -82,7 +82,6 @@ constexpr std::array kOperators = {
 static_assert(std::ranges::is_sorted(kOperators, {}, &decltype(kOperators)::value_type::first));
 
 constexpr std::string_view kFormat = "partita-kernels";
-constexpr std::string_view kTf32 = "tf32";
 
 KernelFamily read_family(const JsonField& field) {
     const std::string name = field.text({"a family of kernels"});
@@ -94,7 +93,7 @@ KernelFamily read_family(const JsonField& field) {
 
 std::string read_type(const JsonField& field) {
     std::string name = field.text({"an element type, or tf32"});
-    if (name != kTf32 && !graph::dtype_from_name(name)) {
+    if (!graph::product_type_from_name(name) && !graph::dtype_from_name(name)) {
         field.fail({"an element type, or tf32", "Write e.g. bfloat16."});
     }
     return name;
@@ -109,11 +108,11 @@ KernelCurve read_curve(const JsonField& field) {
         return field[name].number(std::numeric_limits<double>::min(), 1.0,
                                   {"a share > 0 and <= 1", "Write e.g. 0.7."});
     };
+    static_cast<void>(field["error"].number(0.0, 100.0, {"a mean relative error"}));  // for readers
     return {.start = Time(field["start_ps"].integer(kLeastStart, kMostStart,
                                                     {"picoseconds from 1000 to 10^9"})),
             .compute = share("compute"),
-            .memory = share("memory"),
-            .error = field["error"].number(0.0, 100.0, {"a mean relative error"})};
+            .memory = share("memory")};
 }
 
 std::string_view name_of_type(graph::DType dtype, graph::ProductType product) {
@@ -155,13 +154,10 @@ const KernelCurve* KernelTable::exactly(KernelFamily family, bool backward,
 const KernelCurve* KernelTable::find(KernelFamily family, bool backward, graph::DType dtype,
                                      graph::ProductType product) const {
     const std::string_view type = name_of_type(dtype, product);
-    for (const bool phase : {backward, false}) {
-        for (const std::string_view each : {type, other_of_16_bits(type)}) {
-            if (const KernelCurve* curve = exactly(family, phase, each)) return curve;
-        }
-        if (!phase) break;
+    for (const std::string_view each : {type, other_of_16_bits(type)}) {
+        if (const KernelCurve* curve = exactly(family, backward, each)) return curve;
     }
-    return nullptr;
+    return backward ? find(family, /*backward=*/false, dtype, product) : nullptr;
 }
 
 std::shared_ptr<const KernelTable> read_kernel_table(const std::filesystem::path& path) {

@@ -11,7 +11,7 @@ namespace partita::graph {
 
 namespace {
 
-/// Ops that hand a weight on as it is.
+/// Ops that hand a weight on as it is; of the domain "partita" a Transpose that is a view.
 constexpr std::array<std::string_view, 6> kHandOn = {"Transpose", "Reshape",   "Identity",
                                                      "Squeeze",   "Unsqueeze", "Cast"};
 
@@ -19,7 +19,8 @@ bool is_weight(const OpGraph& graph, TensorId t) {
     while (t.valid()) {
         const Op& producer = graph.op(graph.tensor(t).producer);
         if (producer.kind == OpKind::parameter) return true;
-        const bool hands_on = producer.kind == OpKind::compute && producer.domain.empty() &&
+        const bool is_known = producer.domain.empty() || producer.domain == "partita";
+        const bool hands_on = producer.kind == OpKind::compute && is_known &&
                               std::ranges::find(kHandOn, producer.type) != kHandOn.end();
         if (!hands_on || producer.inputs.empty()) return false;
         t = producer.inputs[0];

@@ -142,8 +142,7 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
         hardware.text += ", " + std::to_string(hardware.threads) +
                          (hardware.threads == 1 ? " thread each" : " threads each");
     }
-    // A GPU's worker is a thread that drives it.
-    real.own_cores = (cpus == 0 ? count : cpus) * hardware.threads <= cores;
+    real.own_cores = count * hardware.threads <= cores;
     return real;
 }
 

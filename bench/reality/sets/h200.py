@@ -6,7 +6,7 @@ from rows import Row, table, whole
 
 MODELS = pathlib.Path(__file__).resolve().parents[3] / "examples" / "models"
 VISION = {"resnet50", "vgg16", "vit_b_16", "inception_v3", "alexnet"}
-# What those files do not have: four layers, a size of its own, sums of both that the file lacks.
+# Of these sizes examples/models has no file.
 LEFT_OUT = {"llama-3-8b-4-layers", "gpt2-medium", "gpt2-large", "bert-large"}
 VIEWS = {"gpt2-small", "bert-base", "llama-3-8b", "vit_b_16"}  # have transposes, which PyTorch makes as views
 PRECISION = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bf16"}

@@ -53,6 +53,15 @@ private:
     DType dtype_;
 };
 
+TEST(ProductTypes, AWeightBehindATransposeThatIsAViewIsStillAWeight) {
+    Products plain(DType::bfloat16);
+    Products views(DType::bfloat16);
+    views.graph.op(*views.graph.find_op("turned")).domain = "partita";
+    EXPECT_EQ(set_product_type(views.graph, ProductType::float8),
+              set_product_type(plain.graph, ProductType::float8));
+    EXPECT_EQ(views.type_of("second"), ProductType::float8);
+}
+
 TEST(ProductTypes, AllProductsOfFloat32CanBeTf32) {
     Products wide(DType::float32);
     EXPECT_EQ(set_product_type(wide.graph, ProductType::tf32), 3u);

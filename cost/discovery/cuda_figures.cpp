@@ -56,8 +56,11 @@ Device cuda_device(const CudaProperties& properties) {
     device.reserved = default_reserved(device.kind, device.memory);
     device.memory_bandwidth = at_least_one(static_cast<double>(properties.memory_clock_hz) * 2 *
                                            properties.memory_bus_bits / 8);
-    device.launch_interval = Time(
-        root["launch_interval_ps"].integer(0, kMostPicoseconds, {"picoseconds from 0 to 10^12"}));
+    // Where kernels have a table, its curves say what they take, and this is less than any of them.
+    const JsonField own = (*architecture)["launch_interval_ps"];
+    device.launch_interval =
+        Time((own.present() ? own : root["launch_interval_ps"])
+                 .integer(0, kMostPicoseconds, {"picoseconds from 0 to 10^12"}));
     const JsonField matrix = (*architecture)["matrix"];
     for (const std::string& name : matrix.keys()) {
         matrix_flops_named(matrix[name], name, device) =

@@ -231,9 +231,15 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     const int usable = cost::host_limits().cores;
     team.devices = real_devices(request.devices, machine, hosts.core_count(usable), local);
     team.devices.first_core = hosts.first_core(usable);
-    if (team.devices.placement.device[static_cast<std::size_t>(local.devices[0])].is_cpu()) {
-        team.host_memory =
-            on_this_host(plan::peak_memory(*request.tasks, request.order), ownership, hosts);
+    const bool by_kind = request.devices.empty();  // GPUs of the plan are GPUs, here and elsewhere
+    const auto first = static_cast<std::size_t>(local.devices[0]);
+    if (by_kind || team.devices.placement.device[first].is_cpu()) {
+        std::vector<Bytes> memory = plan::peak_memory(*request.tasks, request.order);
+        for (std::size_t d = 0; by_kind && d < memory.size(); ++d) {
+            const bool is_gpu = machine.device(static_cast<int>(d)).kind == cost::DeviceKind::gpu;
+            if (is_gpu) memory[d] = Bytes{0};
+        }
+        team.host_memory = on_this_host(memory, ownership, hosts);
     }
     Hardware& hardware = team.devices.hardware;
     team.devices.placement.own_gpus = have_own_gpus(world, team.devices.placement, hosts);

@@ -68,6 +68,20 @@ TEST(CudaFigures, OfAnA100AgreeWithItsDataSheet) {
     EXPECT_GT(device.launch_interval, Time{0});
 }
 
+TEST(CudaFigures, NameTheKernelTableOfTheirArchitectureAsThePresetsDo) {
+    const auto figures = [](int capability) {
+        return cuda_device({.capability = capability, .multiprocessors = 1, .clock_hz = 1});
+    };
+    const Device a100 = load_machine("dgx-a100").device(0);
+    EXPECT_EQ(figures(80).kernels, a100.kernels);
+    EXPECT_EQ(figures(80).launch_interval, a100.launch_interval);
+    const Device h100 = load_machine("dgx-h100").device(0);
+    EXPECT_EQ(figures(90).kernels, h100.kernels);
+    EXPECT_EQ(figures(90).launch_interval, h100.launch_interval);
+    EXPECT_EQ(figures(75).kernels, nullptr);
+    EXPECT_GT(figures(75).launch_interval, h100.launch_interval);
+}
+
 // 40 SMs at 1.59 GHz: 8.1 and 65 TFLOP/s.
 TEST(CudaFigures, OfAT4AgreeWithItsDataSheet) {
     const Device device = cuda_device({.name = "Tesla T4",

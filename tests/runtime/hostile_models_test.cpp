@@ -4,8 +4,8 @@
 // nothing that ONNX's inference lets pass makes a kernel read beyond its operands, divide by zero
 // or go on for ever.
 //
-// PARTITA_HOSTILE_MUTANTS of each node test, 2 without; PARTITA_HOSTILE_CASE=test_topk:17 runs one
-// of them alone, in this process, and says what came of it.
+// PARTITA_HOSTILE_CASE=test_topk:17 runs one of them alone, in this process, and says what came of
+// it.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +36,7 @@
 #include "runtime/kernels/tensors.h"
 #include "tests/runtime/hostile_models.h"
 #include "tests/runtime/node_test.h"
+#include "tests/support/draws.h"
 #include "tests/support/paths.h"
 
 namespace partita::runtime {
@@ -106,9 +107,7 @@ constexpr std::size_t kOutcomes = 5;
 
 /// Of each node test.
 std::size_t mutants() {
-    static const char* const kAsked = std::getenv("PARTITA_HOSTILE_MUTANTS");
-    static const std::size_t kCount = kAsked == nullptr ? 2 : std::stoul(kAsked);
-    return kCount;
+    return support::draws(std::size_t{2});
 }
 
 /// What a child leaves, however it ends.

@@ -3,12 +3,9 @@
 // No lower bound is above a feasible plan. Plans are drawn first and memory is cut down to what
 // they need, to the byte, so that whatever a bound believes about memory is put to the test:
 // unequal devices, uneven parts, parameters that are updated elsewhere, parts that just fit.
-//
-// PARTITA_BOUND_CASES: how many are drawn; the default is quick.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +21,7 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 
 namespace partita::search {
 namespace {
@@ -33,11 +31,6 @@ using plan::Problem;
 using plan::ProblemOptions;
 using plan::Strategy;
 using Ints = std::vector<std::int64_t>;
-
-int case_count() {
-    const char* const asked = std::getenv("PARTITA_BOUND_CASES");
-    return asked == nullptr ? 300 : std::stoi(asked);
-}
 
 /// Devices up to 100 times as fast as others, with launches that take next to nothing, so that
 /// every element counts; links that are quick or slow.
@@ -375,16 +368,16 @@ TEST(LowerBound, IsBelowPlansThatJustFitUnequalDevices) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_bound_below_a_plan_that_just_fits(seed);
     }
-    for (int seed = 1; seed <= case_count(); ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        expect_bound_below_a_plan_that_just_fits(static_cast<std::uint64_t>(seed));
+        expect_bound_below_a_plan_that_just_fits(seed);
     }
 }
 
 TEST(LowerBound, IsBelowWhatEverySearcherFindsOnUnequalDevices) {
-    for (int seed = 1; seed <= std::max(case_count() / 4, 1); ++seed) {
+    for (const std::uint64_t seed : support::seeds(75)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        expect_sound_searches(static_cast<std::uint64_t>(seed));
+        expect_sound_searches(seed);
     }
 }
 

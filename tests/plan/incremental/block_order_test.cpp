@@ -15,6 +15,7 @@
 #include "plan/lowering/block_order.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
@@ -221,7 +222,7 @@ private:
 };
 
 TEST(IncrementalBlockOrder, EqualThoseOfAWholeGraph) {
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         ChangingOrder changing(seed);
         for (int i = 0; i < 60 && !testing::Test::HasFatalFailure(); ++i) changing.step();

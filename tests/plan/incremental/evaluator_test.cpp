@@ -18,6 +18,7 @@
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/plan/strategy/random_pipelines.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
@@ -139,7 +140,7 @@ struct RandomTraining {
 // user's.
 TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
     Counts counts;
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed : support::seeds(30)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const RandomTraining training(random);
@@ -157,15 +158,15 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
         }
         comparison.count(counts);
     }
-    EXPECT_GT(counts.effort.whole, 100);
-    EXPECT_GT(counts.effort.evaluations, counts.effort.whole + 300);
-    EXPECT_GT(counts.accepted, 100);
+    EXPECT_GT(counts.effort.whole, support::draws(50));
+    EXPECT_GT(counts.effort.evaluations, counts.effort.whole + support::draws(150));
+    EXPECT_GT(counts.accepted, support::draws(50));
 }
 
 // What a rejected change had no room for does not concern the changes after it.
 TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimits) {
     int beyond = 0;
-    for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
+    for (const std::uint64_t seed : support::seeds(500)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const RandomTraining training(random);
@@ -187,12 +188,12 @@ TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimit
             EXPECT_FALSE(is_whole({}));
         }
     }
-    EXPECT_GT(beyond, 20);
+    EXPECT_GT(beyond, support::draws(10));
 }
 
 TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     Counts counts;
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    for (const std::uint64_t seed : support::seeds(100)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
@@ -223,13 +224,13 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     }
     // All ways were taken.
     const EvaluatorEffort& effort = counts.effort;
-    EXPECT_GT(counts.accepted, 500);
-    EXPECT_GT(counts.rejected, 500);
-    EXPECT_GT(effort.rejected_by_parts, 100);
-    EXPECT_GT(effort.rejected_by_load, 25);
-    EXPECT_GT(effort.whole, 100);
-    EXPECT_GT(effort.memory, 500);
-    EXPECT_GT(counts.less_overflow, 100);
+    EXPECT_GT(counts.accepted, support::draws(250));
+    EXPECT_GT(counts.rejected, support::draws(250));
+    EXPECT_GT(effort.rejected_by_parts, support::draws(50));
+    EXPECT_GT(effort.rejected_by_load, support::draws(12));
+    EXPECT_GT(effort.whole, support::draws(50));
+    EXPECT_GT(effort.memory, support::draws(250));
+    EXPECT_GT(counts.less_overflow, support::draws(50));
     EXPECT_LT(effort.whole, effort.evaluations / 2);
 }
 
@@ -265,11 +266,11 @@ TEST(IncrementalEvaluator, CountsMemoryThatIsGiven) {
 
 TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
     Counts counts;
-    for (std::uint64_t seed = 1; seed <= 160; ++seed) {
+    for (const std::uint64_t seed : support::seeds(80)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         RandomPipeline of(random, seed % 4 != 0);
-        if (seed > 120) of.recompute(random);
+        if (seed % 4 == 1) of.recompute(random);
         ProblemOptions options = of.options;
         if (draw(random, 2) == 0) {
             const Problem unlimited = make_problem(of.graph, of.machine, options);
@@ -295,13 +296,13 @@ TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
     }
     // All ways were taken.
     const EvaluatorEffort& effort = counts.effort;
-    EXPECT_GT(counts.accepted, 500);
-    EXPECT_GT(counts.rejected, 500);
-    EXPECT_GT(counts.broken, 100);
-    EXPECT_GT(effort.rejected_by_parts, 20);
-    EXPECT_GT(effort.rejected_by_load, 20);
-    EXPECT_GT(effort.whole, 100);
-    EXPECT_GT(effort.memory, 50);
+    EXPECT_GT(counts.accepted, support::draws(250));
+    EXPECT_GT(counts.rejected, support::draws(250));
+    EXPECT_GT(counts.broken, support::draws(50));
+    EXPECT_GT(effort.rejected_by_parts, support::draws(10));
+    EXPECT_GT(effort.rejected_by_load, support::draws(10));
+    EXPECT_GT(effort.whole, support::draws(50));
+    EXPECT_GT(effort.memory, support::draws(25));
     EXPECT_LT(effort.whole + effort.memory, effort.evaluations / 2);
 }
 

@@ -18,6 +18,7 @@
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/layout/reshard_execution.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
@@ -166,7 +167,7 @@ std::optional<std::string> find_fault(Random& random, Pair& pair, const cost::Ma
 
 TEST(Reshard, GivesEveryPieceItsElementsAndKeepsThePromisesOfItsCollectives) {
     TransferCounts counts;
-    for (std::uint64_t seed = 1; seed <= 40'000; ++seed) {
+    for (const std::uint64_t seed : support::seeds(40'000)) {
         Random random(seed);
         Pair pair = draw_pair(random);
         const cost::Machine& machine = machines()[random.below(machines().size())];
@@ -176,13 +177,13 @@ TEST(Reshard, GivesEveryPieceItsElementsAndKeepsThePromisesOfItsCollectives) {
     for (const char* kind :
          {"copy", "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast",
           "scatter", "reduce", "gather", "resolved", "summed", "local"}) {
-        EXPECT_GE(counts[kind], 100) << kind;
+        EXPECT_GE(counts[kind], support::draws(100)) << kind;
         RecordProperty(kind, counts[kind]);
     }
 }
 
 TEST(Reshard, ToTheSameLayoutIsFree) {
-    for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
+    for (const std::uint64_t seed : support::seeds(1'000)) {
         Random random(seed);
         Pair pair = draw_pair(random);
         pair.to = pair.from;
@@ -197,7 +198,7 @@ TEST(Reshard, ToTheSameLayoutIsFree) {
 // and sums aside.
 TEST(Reshard, MovesNothingExactlyWhereEveryPieceIsLocal) {
     int local = 0;
-    for (std::uint64_t seed = 1; seed <= 5'000; ++seed) {
+    for (const std::uint64_t seed : support::seeds(5'000)) {
         Random random(seed);
         Pair pair = draw_pair(random);
         if (!is_local(pair.from, pair.to, pair.regions)) continue;
@@ -207,7 +208,7 @@ TEST(Reshard, MovesNothingExactlyWhereEveryPieceIsLocal) {
         EXPECT_TRUE(!reshard.resolved && reshard.transfers.empty())
             << "seed " << seed << ", " << text_of(pair);
     }
-    EXPECT_GE(local, 100);
+    EXPECT_GE(local, support::draws(100));
 }
 
 }  // namespace

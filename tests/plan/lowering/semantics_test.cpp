@@ -15,6 +15,7 @@
 #include "tests/plan/lowering/op_meaning.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
@@ -106,7 +107,7 @@ TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
     int passing = 0;
     int in_blocks = 0;
     int fused = 0;
-    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    for (const std::uint64_t seed : support::seeds(500)) {
         const Program program(seed, Layers::any, 1);
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
@@ -114,13 +115,13 @@ TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
         in_blocks += any_axis(program.strategy, has_blocks) ? 1 : 0;
         fused += has_fusion(program) ? 1 : 0;
     }
-    EXPECT_GE(passing, 50);
-    EXPECT_GE(in_blocks, 50);
-    EXPECT_GE(fused, 20);
+    EXPECT_GE(passing, support::draws(50));
+    EXPECT_GE(in_blocks, support::draws(50));
+    EXPECT_GE(fused, support::draws(20));
 }
 
 TEST(Semantics, ACacheChangesNothing) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed : support::seeds(60)) {
         Program program(seed, Layers::samples_apart, 2);
         LoweringCache cache(program.problem);
         for (int i = 0; i < 5; ++i) {
@@ -144,7 +145,7 @@ TEST(Semantics, ACacheChangesNothing) {
 }
 
 TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         const Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
@@ -172,7 +173,7 @@ Strategy staged(const Program& program, int stages, Schedule schedule) {
 
 TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
     int checked = 0;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));
         const char* const schedule = seed % 3 == 0   ? "gpipe"
                                      : seed % 3 == 1 ? "1f1b"
@@ -185,7 +186,7 @@ TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
         if (HasFailure()) return;
         ++checked;
     }
-    EXPECT_GE(checked, 100);
+    EXPECT_GE(checked, support::draws(100));
 }
 
 int count(const TaskGraph& tasks, TaskKind kind) {
@@ -196,7 +197,7 @@ int count(const TaskGraph& tasks, TaskKind kind) {
 // there is a schedule that puts them elsewhere.
 TEST(Semantics, GradientsOfWeightsApartAreTheSame) {
     int split = 0;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         const Schedule apart{.kind = ScheduleKind::zero_bubble_h1};
         Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2),
                         seed % 3 == 0 ? Recompute::automatic : Recompute::none, apart);
@@ -208,13 +209,13 @@ TEST(Semantics, GradientsOfWeightsApartAreTheSame) {
         if (HasFailure()) return;
         split += count(lower(program.problem, program.strategy), TaskKind::weights) > 0 ? 1 : 0;
     }
-    EXPECT_GE(split, 100);
+    EXPECT_GE(split, support::draws(100));
 }
 
 TEST(Semantics, RecomputedProgramsComputeWhatOneDeviceComputes) {
     int recomputed = 0;
     int moved = 0;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         const int micro_batches = 1 + static_cast<int>(seed % 3);
         const Program program(seed, micro_batches > 1 ? Layers::samples_apart : Layers::any,
                               micro_batches, Recompute::automatic);
@@ -232,13 +233,13 @@ TEST(Semantics, RecomputedProgramsComputeWhatOneDeviceComputes) {
                      ? 1
                      : 0;
     }
-    EXPECT_GE(recomputed, 100);
-    EXPECT_GE(moved, 30);
+    EXPECT_GE(recomputed, support::draws(100));
+    EXPECT_GE(moved, support::draws(30));
 }
 
 TEST(Semantics, RecomputedSchedulesComputeWhatOneBatchComputes) {
     int checked = 0;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2),
                         Recompute::automatic);
         program.strategy = staged(program, 1 + static_cast<int>(seed % 4) / 2 * 2,
@@ -248,7 +249,7 @@ TEST(Semantics, RecomputedSchedulesComputeWhatOneBatchComputes) {
         if (HasFailure()) return;
         checked += count(lower(program.problem, program.strategy), TaskKind::recompute) > 0 ? 1 : 0;
     }
-    EXPECT_GE(checked, 50);
+    EXPECT_GE(checked, support::draws(50));
 }
 
 /// <a, b> over the elements of a tensor, each counted once.
@@ -291,7 +292,7 @@ void expect_adjoint(const Program& program, TensorId parameter, std::uint64_t se
 
 // RULES.md 14.
 TEST(Semantics, BackwardIsTheAdjointOfForward) {
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    for (const std::uint64_t seed : support::seeds(100)) {
         const Program program(seed, Layers::linear, 1 + static_cast<int>(seed % 3));
         for (std::size_t i = 0; i < program.graph.tensor_count(); ++i) {
             if (program.graph.tensors()[i].role != graph::TensorRole::parameter) continue;

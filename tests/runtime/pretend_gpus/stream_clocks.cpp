@@ -127,6 +127,7 @@ void StreamClocks::wait_on_host(StreamId stream) {
     const std::lock_guard lock(mutex_);
     join(seen_, clock(stream));
     join(quiet_, clock(stream));
+    look_for_quiet();  // this stream may be what other streams of its device lacked
 }
 
 void StreamClocks::seen_by_host(const VectorClock& clock) {

@@ -17,6 +17,7 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_profile.h"
 
@@ -280,16 +281,16 @@ void expect_bound_below_optimum(std::uint64_t seed, bool network) {
 }
 
 TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyNetworks) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) expect_bound_below_optimum(seed, true);
+    for (const std::uint64_t seed : support::seeds(60)) expect_bound_below_optimum(seed, true);
 }
 
 TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyWorkloads) {
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) expect_bound_below_optimum(seed, false);
+    for (const std::uint64_t seed : support::seeds(300)) expect_bound_below_optimum(seed, false);
 }
 
 /// Splits divide work: the bound must hold for them as well.
 TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const std::uint64_t seed : support::seeds(40)) {
         Random random(seed);
         const graph::OpGraph graph =
             support::random_network(random, 3 + static_cast<int>(random.below(8)));
@@ -340,7 +341,7 @@ TEST(LowerBound, CountsWhatRunsAgain) {
 
 TEST(LowerBound, IsBelowStrategiesThatRecompute) {
     int compared = 0;
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed : support::seeds(60)) {
         Random random(seed);
         const graph::OpGraph graph = plan::in_layer_blocks(
             random, plan::random_network(random, 3 + plan::draw(random, 6), plan::Layers::any));
@@ -361,7 +362,7 @@ TEST(LowerBound, IsBelowStrategiesThatRecompute) {
             ++compared;
         }
     }
-    EXPECT_GT(compared, 300);
+    EXPECT_GT(compared, support::draws(300));
 }
 
 /// What a strategy is worth under measured costs, of which parts may take longer or less than their
@@ -396,14 +397,14 @@ void expect_bound_below_strategies(std::uint64_t seed) {
 }
 
 TEST(LowerBound, IsBelowRandomStrategiesOfMeasuredCosts) {
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const std::uint64_t seed : support::seeds(300)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_bound_below_strategies(seed);
     }
 }
 
 TEST(LowerBound, IsBelowHalvesThatWereMeasuredToTakeLessThanHalf) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed : support::seeds(60)) {
         Random random(seed);
         const graph::OpGraph graph = support::chain_network(2 + plan::draw(random, 6));
         const cost::Machine slow = plan::switched_machine(2);

@@ -21,6 +21,7 @@
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/max_load/contiguous/contiguous_cases.h"
+#include "tests/support/draws.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {
@@ -98,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Reference, PublishedWorkload,
 TEST(Contiguous, EqualsAllContiguousAssignmentsOfSmallWorkloads) {
     int infeasible = 0;
     int with_several_devices = 0;
-    for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    for (const std::uint64_t seed : support::seeds(150)) {
         Random random(seed);
         const SmallWorkload small = small_workload(random);
         const Problem problem = throughput_of(small);
@@ -115,14 +116,14 @@ TEST(Contiguous, EqualsAllContiguousAssignmentsOfSmallWorkloads) {
                           [](const auto& use) { return use.busy > Time{0}; });
         if (busy > 1) ++with_several_devices;
     }
-    EXPECT_GT(infeasible, 5);
-    EXPECT_LT(infeasible, 75);
-    EXPECT_GT(with_several_devices, 50);
+    EXPECT_GT(infeasible, support::draws(5));
+    EXPECT_LT(infeasible, support::draws(75));
+    EXPECT_GT(with_several_devices, support::draws(50));
 }
 
 // Asked for contiguous plans only, the bound is that of these.
 TEST(Contiguous, IsOptimalAmongContiguousPlansWhereOnlyTheseAreAskedFor) {
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const std::uint64_t seed : support::seeds(20)) {
         Random random(seed);
         const OpGraph graph = support::random_workload(random, 12);
         const cost::Machine machine = plan::switched_machine(3);
@@ -137,7 +138,7 @@ TEST(Contiguous, IsOptimalAmongContiguousPlansWhereOnlyTheseAreAskedFor) {
 }
 
 TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
-    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const std::uint64_t seed : support::seeds(5)) {
         Random random(seed);
         const OpGraph graph = support::random_workload(random, 18);
         const cost::Machine machine = plan::switched_machine(4);
@@ -154,7 +155,7 @@ TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
 }
 
 TEST(Contiguous, GivesTheSamePlanWithAnyNumberOfThreads) {
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const std::uint64_t seed : support::seeds(5)) {
         Random random(seed);
         const OpGraph graph = support::random_workload(random, 18);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{1'000});

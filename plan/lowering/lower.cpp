@@ -34,8 +34,9 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       first_parts_(rows_.blocks()) {
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         if (layouts_.events()[row].events.empty()) continue;
+        const std::size_t alike = layouts_.row_alike(row);
         tensors_[row].events = &layouts_.events()[row];
-        tensors_[row].tasks = &layouts_.tasks(row);
+        tensors_[row].tasks = alike < row ? tensors_[alike].tasks : &layouts_.tasks(row);
     }
 }
 
@@ -155,6 +156,7 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
     task.tensor = tensor.events->tensor;
     task.op = graph_.tensor(task.tensor).producer;
     task.priority = problem_.priority(event.op, event.pass);
+    if (tensor.events->label >= 0) task.micro_batch = tensor.events->label;
     if (tensor.tasks->in_block[index] != 0) task.schedule_key = schedule_key_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
                           ? build_.add_collective(
@@ -193,6 +195,7 @@ void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
     const TensorBuffer& local = tensor.tasks->buffers[index];
     Buffer buffer{local, resolved(tensor, local.writer)};
     buffer.tensor = tensor.events->tensor;
+    if (tensor.events->label >= 0) buffer.micro_batch = tensor.events->label;
     buffer.kind = kind_of(graph_.tensor(buffer.tensor), local);
     if (local.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(local.root)];
     tensor.buffers.push_back(build_.add_buffer(buffer));
@@ -266,14 +269,14 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache&
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.ops.size() == problem.graph().op_count());
-    LoweringCache cache(problem);
+    LoweringCache cache(problem, LoweringCache::MicroBatches::apart);
     return Lowering(problem, strategy, cache).run();
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned) {
     assert(strategy.ops.size() == problem.graph().op_count());
-    LoweringCache cache(problem);
+    LoweringCache cache(problem, LoweringCache::MicroBatches::apart);
     return Lowering(problem, strategy, cache, &planned).run();
 }
 

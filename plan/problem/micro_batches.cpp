@@ -78,6 +78,31 @@ Box micro_batch_box(const GraphFacts& facts, OpId op, int micro_batches, int ind
     return box;
 }
 
+int first_alike(std::int64_t samples, int micro_batches, int index) {
+    const bool is_smaller = index + 1 == micro_batches && samples % micro_batches != 0;
+    return is_smaller ? index : 0;
+}
+
+bool may_share_regions(const GraphFacts& facts) {
+    const graph::OpGraph& graph = facts.graph();
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (!facts.is_batched(OpId(i))) continue;
+        const graph::Op& op = graph.ops()[i];
+        const std::vector<BatchDigit>& digits = facts.batch_digits(OpId(i));
+        const auto carries = [&](const graph::DimRule& dim) {
+            return std::ranges::any_of(dim.factors, [&](int factor) {
+                return digits[static_cast<std::size_t>(factor)].extent != 0;
+            });
+        };
+        const graph::OpRule& rule = facts.rule(OpId(i));
+        for (std::size_t o = 0; o < op.inputs.size(); ++o) {
+            const bool same = op.inputs[o].valid() && !facts.is_batched(op.inputs[o]);
+            if (same && std::ranges::any_of(rule.operands[o].dims, carries)) return false;
+        }
+    }
+    return true;
+}
+
 std::int64_t batch_extent(const GraphFacts& facts) {
     for (std::size_t i = 0; i < facts.graph().op_count(); ++i) {
         if (!facts.is_batched(OpId(i))) continue;

@@ -23,6 +23,14 @@ inline constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) / kMostParts
 /// The positions of every factor that the op covers in one of `micro_batches`.
 graph::Box micro_batch_box(const GraphFacts& facts, graph::OpId op, int micro_batches, int index);
 
+/// The first of `micro_batches` that has as many of the samples as that one.
+int first_alike(std::int64_t samples, int micro_batches, int index);
+
+/// May all that batched ops read, write and leave be named by the positions of the first
+/// micro-batch of equal size? Not where a tensor that is the same in all is read in slices, such as
+/// a constant with a value per sample.
+bool may_share_regions(const GraphFacts& facts);
+
 /// Samples of the batch that all batched ops share; 0: nothing is batched.
 std::int64_t batch_extent(const GraphFacts& facts);
 

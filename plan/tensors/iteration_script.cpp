@@ -17,12 +17,13 @@ namespace {
 
 class Writer {
 public:
-    Writer(const Problem& problem, int micro_batches, bool gather_again)
+    Writer(const Problem& problem, const IterationShape& shape)
         : problem_(problem),
           graph_(problem.graph()),
-          rows_(problem.facts(), micro_batches),
-          gather_again_(gather_again) {
-        script_.tensors.resize(graph_.tensor_count() * static_cast<std::size_t>(micro_batches));
+          rows_(problem.facts(), shape.micro_batches),
+          shape_(shape) {
+        script_.tensors.resize(graph_.tensor_count() *
+                               static_cast<std::size_t>(shape.micro_batches));
     }
 
     IterationScript write() {
@@ -68,12 +69,15 @@ private:
     [[nodiscard]] std::vector<std::int64_t> traits_of(const TensorEvents& of) const {
         const graph::Tensor& tensor = graph_.tensor(of.tensor);
         const Op& producer = graph_.op(tensor.producer);
+        // Where it differs between micro-batches all its events are of one.
+        const bool shares = shape_.shared && of.label >= 0;
         std::vector<std::int64_t> traits{static_cast<std::int64_t>(tensor.dtype),
                                          static_cast<std::int64_t>(tensor.type_of(true)),
                                          static_cast<std::int64_t>(producer.kind),
                                          // Given prices are of one op.
                                          producer.given ? std::int64_t{tensor.producer.value} : -1,
-                                         problem_.facts().is_resident(of.tensor) ? 1 : 0, of.label,
+                                         problem_.facts().is_resident(of.tensor) ? 1 : 0,
+                                         shares ? 0 : of.label,
                                          static_cast<std::int64_t>(tensor.shape.size())};
         traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
         for (const TensorEvent& event : of.events) {
@@ -81,7 +85,7 @@ private:
             traits.insert(
                 traits.end(),
                 {static_cast<std::int64_t>(event.kind), static_cast<std::int64_t>(event.pass),
-                 event.block, event.operand, event.micro_batch, output ? 1 : 0,
+                 event.block, event.operand, shares ? 0 : event.micro_batch, output ? 1 : 0,
                  static_cast<std::int64_t>(event.choice), event.finds_recomputed ? 1 : 0});
         }
         return traits;
@@ -202,7 +206,7 @@ private:
     }
 
     [[nodiscard]] bool may_gather_again(TensorId t) const {
-        return gather_again_ && problem_.facts().is_activation(t);
+        return shape_.gather_again && problem_.facts().is_activation(t);
     }
 
     /// Of all that read what the op makes.
@@ -251,14 +255,14 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     MicroBatchRows rows_;
-    bool gather_again_;
+    IterationShape shape_;
     IterationScript script_;
 };
 
 }  // namespace
 
-IterationScript iteration_script(const Problem& problem, int micro_batches, bool gather_again) {
-    return Writer(problem, micro_batches, gather_again).write();
+IterationScript iteration_script(const Problem& problem, const IterationShape& shape) {
+    return Writer(problem, shape).write();
 }
 
 std::size_t most_events_of_a_step(const Problem& problem, bool gather_again) {

@@ -70,8 +70,16 @@ struct IterationScript {
     }
 };
 
-/// `gather_again`: as Policy.
-IterationScript iteration_script(const Problem& problem, int micro_batches, bool gather_again);
+/// What an iteration is like, beside its ops.
+struct IterationShape {
+    int micro_batches = 1;
+    bool gather_again = false;  ///< as Policy
+    /// A tensor is alike in all micro-batches: LoweringCache::MicroBatches::shared.
+    bool shared = false;
+    friend auto operator<=>(const IterationShape&, const IterationShape&) = default;
+};
+
+IterationScript iteration_script(const Problem& problem, const IterationShape& shape);
 
 /// No step has more events.
 std::size_t most_events_of_a_step(const Problem& problem, bool gather_again);

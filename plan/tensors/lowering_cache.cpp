@@ -96,8 +96,12 @@ bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable
     return *of.is_local;
 }
 
-LoweringCache::LoweringCache(const Problem& problem)
-    : problem_(problem), regions_(std::make_shared<RegionTable>()), resource_sets_(problem) {
+LoweringCache::LoweringCache(const Problem& problem, MicroBatches micro_batches)
+    : problem_(problem),
+      shares_(micro_batches == MicroBatches::shared && may_share_regions(problem.facts())),
+      samples_(batch_extent(problem.facts())),
+      regions_(std::make_shared<RegionTable>()),
+      resource_sets_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const auto device_class = static_cast<std::size_t>(problem.prices().device_class(d));
         if (device_class >= class_devices_.size()) class_devices_.resize(device_class + 1, -1);
@@ -129,11 +133,15 @@ bool LoweringCache::forget_if_large() {
 }
 
 const IterationScript& LoweringCache::script(int micro_batches, bool gather_again) {
-    const std::pair key{micro_batches, gather_again};
-    const auto known = scripts_.find(key);
+    const IterationShape shape{
+        .micro_batches = micro_batches, .gather_again = gather_again, .shared = shares_};
+    const auto known = scripts_.find(shape);
     if (known != scripts_.end()) return known->second;
-    return scripts_.emplace(key, iteration_script(problem_, micro_batches, gather_again))
-        .first->second;
+    return scripts_.emplace(shape, iteration_script(problem_, shape)).first->second;
+}
+
+int LoweringCache::like(int micro_batches, int micro_batch) const {
+    return shares_ ? first_alike(samples_, micro_batches, micro_batch) : micro_batch;
 }
 
 const TensorTasks& LoweringCache::tasks(std::size_t row, const TensorKey& key) {

@@ -4,6 +4,10 @@
 // config, reshards between layouts, and the tasks of a tensor whose layouts are given. A search
 // lowers thousands of strategies that differ in a few ops.
 //
+// Micro-batches of equal size may share layouts and tasks: then buffers of later ones name the
+// regions of the first. Prices, times and memory are the same; who looks for elements in them wants
+// regions of their own.
+//
 // One cache per problem and thread. Task graphs that were lowered with it share its region table,
 // which only grows: read them in the cache's thread, or when it rests.
 #pragma once
@@ -95,13 +99,18 @@ class TensorLowering;
 
 class LoweringCache {
 public:
-    explicit LoweringCache(const Problem& problem);
+    enum class MicroBatches : std::uint8_t { shared, apart };
+    explicit LoweringCache(const Problem& problem,
+                           MicroBatches micro_batches = MicroBatches::shared);
     ~LoweringCache();
     LoweringCache(const LoweringCache&) = delete;
     LoweringCache& operator=(const LoweringCache&) = delete;
 
     /// `config` must be legal. Stays valid until forget_if_large().
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
+
+    /// The micro-batch whose layouts and tasks that one has, too; the first of them.
+    [[nodiscard]] int like(int micro_batches, int micro_batch) const;
 
     /// Stays valid.
     const IterationScript& script(int micro_batches, bool gather_again);
@@ -138,6 +147,8 @@ private:
     std::int32_t whole_layout(graph::TensorId t, int device);
 
     const Problem& problem_;
+    bool shares_;                     ///< between micro-batches
+    std::int64_t samples_;            ///< of the batch
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
@@ -148,7 +159,7 @@ private:
     std::deque<TensorEntry> tensors_;  ///< the same
     HashIndex tensor_index_;
     std::size_t kept_tasks_ = 0;
-    std::map<std::pair<int, bool>, IterationScript> scripts_;  ///< by micro-batches, gather_again
+    std::map<IterationShape, IterationScript> scripts_;
 };
 
 }  // namespace partita::plan

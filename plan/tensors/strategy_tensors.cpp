@@ -55,7 +55,9 @@ void StrategyTensors::accept() {
 
 void StrategyTensors::set(OpId op, const OpConfig& config) {
     for (int m = 0; m < rows_.micro_batches() && rows_.runs_in(op, m); ++m) {
-        put(rows_.row(op, m), &cache_.of(op, config, rows_.micro_batches(), m));
+        const int like = cache_.like(rows_.micro_batches(), m);
+        put(rows_.row(op, m), like < m ? ops_[rows_.row(op, like)]
+                                       : &cache_.of(op, config, rows_.micro_batches(), m));
     }
     if (problem_.graph().op(op).kind == OpKind::parameter) refresh_update(op);
 }
@@ -118,6 +120,13 @@ std::int32_t StrategyTensors::layout_at(const TensorEvent& event) const {
     }
     // A result that the backward needs is combined where the parts' are partial: RULES.md 12.
     return layouts.result_gradients[operand];
+}
+
+std::size_t StrategyTensors::row_alike(std::size_t row) const {
+    const auto m = static_cast<std::size_t>(rows_.micro_batches());
+    const auto micro_batch = static_cast<int>(row % m);
+    return row - row % m +
+           static_cast<std::size_t>(cache_.like(rows_.micro_batches(), micro_batch));
 }
 
 const TensorTasks& StrategyTensors::tasks(std::size_t row) {

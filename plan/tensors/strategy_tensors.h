@@ -32,6 +32,8 @@ public:
     }
     /// Of a row of events. Looked up anew each time.
     [[nodiscard]] const TensorTasks& tasks(std::size_t row);
+    /// The first row that has the same tasks because its micro-batch is alike: often the row itself.
+    [[nodiscard]] std::size_t row_alike(std::size_t row) const;
     [[nodiscard]] const IterationScript& script() const { return script_; }
     [[nodiscard]] const std::vector<TensorEvents>& events() const { return script_.tensors; }
 

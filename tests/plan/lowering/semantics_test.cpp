@@ -123,7 +123,7 @@ TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
 TEST(Semantics, ACacheChangesNothing) {
     for (const std::uint64_t seed : support::seeds(60)) {
         Program program(seed, Layers::samples_apart, 2);
-        LoweringCache cache(program.problem);
+        LoweringCache cache(program.problem, LoweringCache::MicroBatches::apart);
         for (int i = 0; i < 5; ++i) {
             const TaskGraph cached = lower(program.problem, program.strategy, cache);
             const TaskGraph fresh = lower(program.problem, program.strategy);
@@ -142,6 +142,31 @@ TEST(Semantics, ACacheChangesNothing) {
                 random_strategy(program.random, program.problem, 1 + draw(program.random, 3));
         }
     }
+}
+
+// But for the regions that buffers name: of micro-batches alike those of the first.
+TEST(Semantics, SharingMicroBatchesChangesNothing) {
+    int shared = 0;
+    int apart = 0;
+    for (const std::uint64_t seed : support::seeds(200)) {
+        Program program(seed, Layers::samples_apart, 1 + static_cast<int>(seed % 5),
+                        seed % 4 == 0 ? Recompute::automatic : Recompute::none);
+        if (find_fault(program.problem, program.strategy)) continue;
+        LoweringCache cache(program.problem);
+        const TaskGraph found = lower(program.problem, program.strategy, cache);
+        const TaskGraph expected = lower(program.problem, program.strategy);
+        ASSERT_EQ(digest(found), digest(expected)) << "seed " << seed;
+        ASSERT_EQ(found.buffers.size(), expected.buffers.size());
+        for (std::size_t b = 0; b < found.buffers.size(); ++b) {
+            ASSERT_EQ(found.buffers[b].bytes, expected.buffers[b].bytes);
+            ASSERT_EQ(found.buffers[b].micro_batch, expected.buffers[b].micro_batch);
+            ASSERT_EQ(found.buffers[b].device, expected.buffers[b].device);
+            ASSERT_EQ(found.buffers[b].kind, expected.buffers[b].kind);
+        }
+        (cache.like(3, 1) == 0 ? shared : apart) += 1;
+    }
+    EXPECT_GE(shared, support::draws(20));
+    EXPECT_GE(apart, support::draws(20));
 }
 
 TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {

@@ -34,7 +34,7 @@ protected:
             options.mode = mode;
             if (mode == Mode::training) options.objective = Objective::step_time;
             const Problem problem = make_problem(graph, machine, options);
-            check(problem, iteration_script(problem, micro_batches, /*gather_again=*/false));
+            check(problem, iteration_script(problem, {.micro_batches = micro_batches}));
         }
     }
 };

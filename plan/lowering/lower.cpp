@@ -40,6 +40,15 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
     }
 }
 
+const Folding* Lowering::fold(const LoweringCache& cache) {
+    folding_ = Folding::find(problem_, layouts_, cache.resource_sets());
+    if (!folding_) return nullptr;
+    for (std::size_t row = 0; row < tensors_.size(); ++row) {
+        if (tensors_[row].tasks != nullptr) tensors_[row].tasks = &folding_->tasks(row);
+    }
+    return &*folding_;
+}
+
 TaskGraph Lowering::run() {
     for (const ScriptStep& step : layouts_.script().steps) lower(step);
     for (const Tensor& tensor : tensors_) {
@@ -91,6 +100,11 @@ TaskKind kind_of(const Op& op, Pass pass) {
 
 }  // namespace
 
+int Lowering::part_at(const OpLayouts& layouts, int place) const {
+    if (!folding_) return place;
+    return folding_->parts(layouts).kept[static_cast<std::size_t>(place)];
+}
+
 std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vector<Found>& found) {
     const Op& op = graph_.op(block.op);
     const TaskKind kind = kind_of(op, block.pass);
@@ -99,7 +113,10 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     const std::optional<PartBlock> before = layouts_.before(block);
     std::vector<TaskId> tasks;
-    for (int part = 0; part < layouts.parts; ++part) {
+    const int places =
+        folding_ ? static_cast<int>(folding_->parts(layouts).kept.size()) : layouts.parts;
+    for (int place = 0; place < places; ++place) {
+        const int part = part_at(layouts, place);
         const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         const auto& sources = backward ? layouts.backward_sources : layouts.forward_sources;
@@ -115,8 +132,8 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
              .priority = problem_.priority(block.op, block.pass),
              .duration = layouts.time(block.pass, device_class)});
-        if (before) build_.add_edge(task_of(*before, part), task);
-        for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
+        if (before) build_.add_edge(task_of(*before, place), task);
+        for (const Found& each : found) connect(task, static_cast<std::size_t>(place), each);
         if (op.given && kind == TaskKind::forward) {
             build_.add_persistent({device, MemoryKind::weights, op.given->memory});
         }
@@ -265,6 +282,20 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache&
     assert(strategy.ops.size() == problem.graph().op_count());
     cache.forget_if_large();
     return Lowering(problem, strategy, cache).run();
+}
+
+FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
+                             LoweringCache& cache) {
+    assert(strategy.ops.size() == problem.graph().op_count());
+    cache.forget_if_large();
+    Lowering lowering(problem, strategy, cache);
+    const Folding* const folding = lowering.fold(cache);
+    FoldedTaskGraph folded{.graph = lowering.run()};
+    if (folding == nullptr) return folded;
+    const auto representatives = folding->representatives();
+    folded.representatives.assign(representatives.begin(), representatives.end());
+    folded.uneven = folding->is_uneven();
+    return folded;
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {

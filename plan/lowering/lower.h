@@ -20,6 +20,9 @@
 // inference parameters) wherever they are used. Source: RULES.md 10-17.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
@@ -33,6 +36,15 @@ class PlannedCollectives;
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
+/// The tasks of one device of each kind (plan/folding/folding.h).
+struct FoldedTaskGraph {
+    TaskGraph graph;
+    /// Per device the one that stands for it; empty: nothing was folded.
+    std::vector<std::int32_t> representatives;
+    bool uneven = false;  ///< its memory is an upper bound of that of some devices
+};
+FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
+                             LoweringCache& cache);
 /// With the collectives of a plan, whatever the prices of this problem would choose.
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned);

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "plan/folding/folding.h"
 #include "plan/lowering/block_order.h"
 #include "plan/lowering/task_graph_builder.h"
 #include "plan/problem/problem.h"
@@ -25,6 +27,8 @@ public:
     /// `planned`: what a plan says of collectives; null: prices do.
     Lowering(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
              const PlannedCollectives* planned = nullptr);
+    /// Of devices that do the same one is lowered for all, from here on. Null: no two do.
+    const Folding* fold(const LoweringCache& cache);
     TaskGraph run();
 
 private:
@@ -44,6 +48,8 @@ private:
     };
 
     void lower(const ScriptStep& step);
+    /// Of the parts that are lowered, the number that the op gives it.
+    [[nodiscard]] int part_at(const OpLayouts& layouts, int place) const;
     std::vector<TaskId> add_parts(const PartBlock& block, const std::vector<Found>& found);
     void connect(TaskId task, std::size_t part, const Found& found);
     void make_views(const Found& viewed, const Found& result);
@@ -63,6 +69,7 @@ private:
     MicroBatchRows rows_;
     BlockOrder block_order_;
     StrategyTensors layouts_;
+    std::optional<Folding> folding_;
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
     std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block

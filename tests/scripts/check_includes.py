@@ -37,8 +37,9 @@ ARROWS = {
                   "plan/layout plan/problem plan/strategy",
     "plan/tensors": "base cost/collectives cost/machine graph graph/operators plan/layout "
                     "plan/problem plan/strategy plan/tasks",
-    "plan/lowering": "base cost/collectives cost/machine graph plan/legality plan/problem "
-                     "plan/strategy plan/tasks plan/tensors",
+    "plan/folding": "base plan/problem plan/tasks plan/tensors",
+    "plan/lowering": "base cost/collectives cost/machine graph plan/folding plan/legality "
+                     "plan/problem plan/strategy plan/tasks plan/tensors",
     "plan/simulation": "base plan/tasks",
     "plan/evaluation": "base graph plan/legality plan/lowering plan/problem plan/simulation "
                        "plan/strategy plan/tasks plan/tensors",

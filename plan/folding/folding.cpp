@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/folding/folding.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "plan/folding/resource_classes.h"
+#include "plan/folding/tensor_folding.h"
+
+namespace partita::plan {
+
+namespace {
+
+constexpr int kMostRounds = 16;
+
+/// All that is different in a strategy: micro-batches and tensors that are alike are there once.
+class Refinement {
+public:
+    Refinement(const Problem& problem, StrategyTensors& tensors, const ResourceSets& resource_sets)
+        : problem_(problem), tensors_(tensors), resource_sets_(resource_sets), classes_(problem) {
+        find_ops();
+        find_tensors();
+    }
+
+    /// False: it does not end in a few rounds.
+    bool run() {
+        for (int round = 0; round < kMostRounds; ++round) {
+            for (const auto& [op, layouts] : ops_) tell(op, *layouts);
+            for (TensorFolding& tensor : different_) tensor.classify(resource_sets_, classes_);
+            if (!classes_.part()) return true;
+        }
+        return false;
+    }
+
+    std::unordered_map<const OpLayouts*, FoldedParts>& keep_parts() {
+        representatives_ = classes_.representatives();
+        for (const auto& [layouts, places] : places_) {
+            FoldedParts& parts = parts_[layouts];
+            parts.kept.clear();
+            parts.place.assign(places.size(), -1);
+            std::unordered_map<std::int64_t, std::int32_t> known;
+            const auto key = [&](const PartPlace& place, std::int32_t device) {
+                return std::int64_t{device} * kMostParts + place.number;
+            };
+            for (std::size_t p = 0; p < places.size(); ++p) {
+                if (representative(places[p].device) != places[p].device) continue;
+                known.emplace(key(places[p], places[p].device), std::ssize(parts.kept));
+                parts.kept.push_back(static_cast<std::int32_t>(p));
+            }
+            for (std::size_t p = 0; p < places.size(); ++p) {
+                parts.place[p] = known.at(key(places[p], representative(places[p].device)));
+            }
+        }
+        return parts_;
+    }
+
+    /// Per row of events; empty: something does not fold.
+    std::vector<const TensorTasks*> fold(std::vector<std::unique_ptr<TensorTasks>>& folded) {
+        FoldingRules rules{.resource_sets = resource_sets_,
+                           .classes = classes_,
+                           .representatives = representatives_,
+                           .channels = {}};
+        for (const TensorFolding& tensor : different_) {
+            folded.push_back(tensor.folded(rules));
+            if (folded.back() == nullptr) return {};
+        }
+        uneven_ = rules.uneven;
+        std::vector<const TensorTasks*> of_rows(number_.size(), nullptr);
+        for (std::size_t row = 0; row < number_.size(); ++row) {
+            if (number_[row] >= 0)
+                of_rows[row] = folded[static_cast<std::size_t>(number_[row])].get();
+        }
+        return of_rows;
+    }
+
+    [[nodiscard]] const std::vector<std::int32_t>& representatives() const {
+        return representatives_;
+    }
+    /// Parameters are fetched for each use: what limits that refers to parts by number.
+    [[nodiscard]] bool fetches() const { return fetches_; }
+    [[nodiscard]] bool is_uneven() const { return uneven_; }
+
+private:
+    [[nodiscard]] std::int32_t representative(std::int32_t device) const {
+        return representatives_[static_cast<std::size_t>(device)];
+    }
+
+    void find_ops() {
+        const MicroBatchRows& rows = tensors_.rows();
+        for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
+            const graph::OpId op(i);
+            const OpLayouts* latest = nullptr;
+            for (int m = 0; m < rows.micro_batches() && rows.runs_in(op, m); ++m) {
+                const OpLayouts* const layouts = &tensors_.of(op, m);
+                if (layouts == std::exchange(latest, layouts)) continue;
+                ops_.emplace_back(op, layouts);
+                add_places(*layouts);
+            }
+        }
+    }
+
+    void add_places(const OpLayouts& layouts) {
+        const auto [known, is_new] = places_.try_emplace(&layouts);
+        if (!is_new) return;
+        std::unordered_map<std::int32_t, std::int32_t> met;
+        for (const std::int32_t device : layouts.devices) {
+            known->second.push_back({.device = device, .number = met[device]++});
+        }
+        parts_[&layouts];
+    }
+
+    void find_tensors() {
+        std::unordered_map<const TensorTasks*, std::int32_t> numbers;
+        number_.assign(tensors_.events().size(), -1);
+        for (std::size_t row = 0; row < number_.size(); ++row) {
+            const TensorEvents& events = tensors_.events()[row];
+            if (events.events.empty()) continue;
+            const std::size_t alike = tensors_.row_alike(row);
+            if (alike < row) {
+                number_[row] = number_[alike];
+                continue;
+            }
+            const TensorTasks& tasks = tensors_.tasks(row);
+            fetches_ = fetches_ || tasks.fetches;
+            const auto next = static_cast<std::int32_t>(different_.size());
+            const auto [known, is_new] = numbers.emplace(&tasks, next);
+            number_[row] = known->second;
+            if (!is_new) continue;
+            std::vector<TensorFolding::Block> blocks;
+            for (const PartBlock& block : events.blocks) {
+                const OpLayouts* const layouts = &tensors_.of(block.op, block.micro_batch);
+                blocks.push_back({places_.at(layouts), &parts_.at(layouts)});
+            }
+            different_.emplace_back(events, tasks, std::move(blocks));
+        }
+    }
+
+    /// Parts of the op are on these devices.
+    void tell(graph::OpId op, const OpLayouts& layouts) {
+        for (const PartPlace& place : places_.at(&layouts)) {
+            classes_.device_saw(place.device, op.index());
+        }
+    }
+
+    const Problem& problem_;
+    StrategyTensors& tensors_;
+    const ResourceSets& resource_sets_;
+    ResourceClasses classes_;
+    std::vector<std::pair<graph::OpId, const OpLayouts*>> ops_;
+    std::unordered_map<const OpLayouts*, std::vector<PartPlace>> places_;
+    std::unordered_map<const OpLayouts*, FoldedParts> parts_;
+    std::vector<TensorFolding> different_;
+    std::vector<std::int32_t> number_;  ///< per row of events: of different_; -1: it has none
+    std::vector<std::int32_t> representatives_;
+    bool fetches_ = false;
+    bool uneven_ = false;
+};
+
+}  // namespace
+
+std::optional<Folding> Folding::find(const Problem& problem, StrategyTensors& tensors,
+                                     const ResourceSets& resource_sets) {
+    Refinement refinement(problem, tensors, resource_sets);
+    if (refinement.fetches() || !refinement.run()) return std::nullopt;
+    Folding folding;
+    folding.parts_ = std::move(refinement.keep_parts());
+    folding.representatives_ = refinement.representatives();
+    const auto stands_for_itself = [&](std::int32_t device) {
+        return folding.representatives_[static_cast<std::size_t>(device)] == device;
+    };
+    if (std::ranges::all_of(std::views::iota(0, problem.device_count()), stands_for_itself))
+        return std::nullopt;
+    folding.tasks_ = refinement.fold(folding.folded_);
+    if (folding.tasks_.empty()) return std::nullopt;
+    folding.uneven_ = refinement.is_uneven();
+    return folding;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/folding/tensor_folding.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/hash_index.h"
+
+namespace partita::plan {
+
+namespace {
+
+std::int64_t number(std::uint64_t hash) {
+    return static_cast<std::int64_t>(hash);
+}
+
+/// Adds `items` as a set with repetitions.
+template <class Items>
+void add_sorted(Items& items, Hash& hash) {
+    std::ranges::sort(items);
+    hash.add(std::ssize(items));
+    for (const auto item : items) hash.add(static_cast<std::int64_t>(item));
+}
+
+}  // namespace
+
+TensorFolding::Class TensorFolding::class_of(TaskRef ref, const ResourceClasses& classes) const {
+    if (ref == -1) return 0;
+    if (!is_part(ref)) return found_[static_cast<std::size_t>(ref)];
+    const PartPlace& place = blocks_[static_cast<std::size_t>(block_of(ref))]
+                                 .places[static_cast<std::size_t>(part_of(ref))];
+    Hash hash;
+    hash.add(block_of(ref));
+    hash.add(classes.of_device(place.device));
+    hash.add(place.number);
+    return hash.value();
+}
+
+TensorFolding::Class TensorFolding::class_of_task(std::size_t task, std::size_t event,
+                                                  const ResourceSets& resource_sets,
+                                                  const ResourceClasses& classes) const {
+    const Task& of = tasks_.tasks[task];
+    Hash hash;
+    for (const std::int64_t trait :
+         {static_cast<std::int64_t>(event), static_cast<std::int64_t>(of.kind),
+          std::int64_t{of.gradient}, std::int64_t{of.updated}, static_cast<std::int64_t>(of.source),
+          std::int64_t{of.micro_batch}, of.bytes.raw(), of.duration.raw(),
+          static_cast<std::int64_t>(of.collective), static_cast<std::int64_t>(of.algorithm),
+          static_cast<std::int64_t>(of.protocol), static_cast<std::int64_t>(of.combine),
+          std::int64_t{tasks_.in_block[task]}, std::int64_t{tasks_.fusion_blocks[task]}}) {
+        hash.add(trait);
+    }
+    std::vector<std::int64_t> resources;
+    for (const std::int32_t r :
+         resource_sets.resources()[static_cast<std::size_t>(of.resource_set)]) {
+        resources.push_back(classes.of(r));
+    }
+    add_sorted(resources, hash);
+    std::vector<Class> before;
+    for (const TaskRef ref : tasks_.predecessors[task]) before.push_back(class_of(ref, classes));
+    std::ranges::sort(before);
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    add_sorted(before, hash);
+    return hash.value();
+}
+
+void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses& classes) {
+    found_.clear();
+    // Of several alike on one device the first is of another class than the second.
+    std::unordered_map<std::uint64_t, std::int64_t> alike;
+    std::size_t event = 0;
+    for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
+        while (task >= tasks_.steps[event].tasks) ++event;
+        Hash hash;
+        hash.add(number(class_of_task(task, event, resource_sets, classes)));
+        if (tasks_.tasks[task].kind != TaskKind::collective) {
+            Hash here = hash;
+            here.add(tasks_.tasks[task].device);
+            hash.add(alike[here.value()]++);
+        }
+        found_.push_back(hash.value());
+        const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
+        for (const std::int32_t r : resource_sets.resources()[set]) classes.saw(r, found_.back());
+    }
+    tell_parts(classes);
+    tell_buffers(classes);
+}
+
+/// What parts find.
+void TensorFolding::tell_parts(ResourceClasses& classes) const {
+    for (std::size_t e = 0; e < tasks_.steps.size(); ++e) {
+        const TensorStep& step = tasks_.steps[e];
+        if (step.parts == 0) continue;
+        const Block& block = blocks_[static_cast<std::size_t>(events_.events[e].block)];
+        for (std::size_t part = 0; part < step.parts; ++part) {
+            Hash hash;
+            hash.add(static_cast<std::int64_t>(e));
+            for (const Source& source : sources_of(tasks_, step, part)) {
+                hash.add(number(class_of(source.task, classes)));
+                hash.add(source.buffer >= 0 ? 1 : 0);
+            }
+            classes.device_saw(block.places[part].device, hash.value());
+        }
+    }
+}
+
+void TensorFolding::tell_buffers(ResourceClasses& classes) const {
+    std::size_t event = 0;
+    for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
+        while (b >= tasks_.steps[event].buffers) ++event;
+        const TensorBuffer& buffer = tasks_.buffers[b];
+        Hash hash;
+        for (const std::int64_t trait :
+             {static_cast<std::int64_t>(event), std::int64_t{buffer.gradient},
+              std::int64_t{buffer.recomputed}, std::int64_t{buffer.message},
+              std::int64_t{buffer.micro_batch}, std::int64_t{buffer.operand},
+              std::int64_t{buffer.root >= 0}, number(class_of(buffer.writer, classes))}) {
+            hash.add(trait);
+        }
+        classes.device_saw(buffer.device, hash.value());
+    }
+    for (const PersistentBytes& kept : tasks_.persistent) {
+        classes.device_saw(kept.device, static_cast<std::uint64_t>(kept.kind));
+    }
+}
+
+/// What is kept, by its new number.
+struct TensorFolding::Kept {
+    std::vector<std::size_t> tasks;
+    std::unordered_map<Class, std::int32_t> of_class;  ///< the task that is kept of it
+    std::vector<std::int32_t> buffers;                 ///< per buffer; -1: it is not
+    std::vector<TensorBuffer> kept_buffers;            ///< as they were, but for bytes
+};
+
+/// May all of these be used by the one task that is kept of its class? `resources` are those of a
+/// kept task.
+bool TensorFolding::share_channels(std::span<const std::int32_t> resources,
+                                   FoldingRules& rules) const {
+    const auto channels = 3 * static_cast<std::int32_t>(rules.representatives.size());
+    std::map<std::int64_t, std::vector<std::int32_t>> own;
+    for (const std::int32_t r : resources) {
+        if (r >= channels) own[rules.classes.of(r)].push_back(r);
+    }
+    for (auto& [channel_class, members] : own) {
+        const auto [known, is_new] = rules.channels.emplace(channel_class, members);
+        if (is_new) continue;
+        std::vector<std::int32_t> common;
+        std::ranges::set_intersection(known->second, members, std::back_inserter(common));
+        if (common.empty()) return false;
+        known->second = std::move(common);
+    }
+    return true;
+}
+
+bool TensorFolding::keep_tasks(FoldingRules& rules, Kept& kept) const {
+    const auto channels = 3 * static_cast<std::int32_t>(rules.representatives.size());
+    std::unordered_set<Class> classes;
+    std::unordered_set<std::uint64_t> on_channels;
+    for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
+        const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
+        const std::span<const std::int32_t> resources = rules.resource_sets.resources()[set];
+        bool any = false;
+        bool all = true;
+        for (const std::int32_t r : resources) {
+            if (r >= channels) {
+                // Tasks of one class that queue for a channel do not start together.
+                Hash hash;
+                hash.add(number(found_[task]));
+                hash.add(r);
+                if (!on_channels.insert(hash.value()).second) return false;
+                continue;
+            }
+            const std::int32_t device = rules.representatives[static_cast<std::size_t>(r / 3)];
+            const bool has = std::ranges::binary_search(resources, 3 * device + r % 3);
+            any = any || has;
+            all = all && has;
+        }
+        classes.insert(found_[task]);
+        if (!any) continue;
+        if (!all || !share_channels(resources, rules)) return false;
+        const auto next = static_cast<std::int32_t>(kept.tasks.size());
+        if (!kept.of_class.emplace(found_[task], next).second) return false;
+        kept.tasks.push_back(task);
+    }
+    return kept.tasks.size() == classes.size();
+}
+
+/// The n-th on a device is as large as the largest n-th on those that it stands for.
+void TensorFolding::keep_buffers(FoldingRules& rules, Kept& kept) const {
+    std::unordered_map<std::int32_t, std::vector<std::size_t>> on_device;  // representatives
+    for (const TensorBuffer& buffer : tasks_.buffers) {
+        const bool is_kept =
+            rules.representatives[static_cast<std::size_t>(buffer.device)] == buffer.device;
+        kept.buffers.push_back(is_kept ? static_cast<std::int32_t>(kept.kept_buffers.size()) : -1);
+        if (!is_kept) continue;
+        on_device[buffer.device].push_back(kept.kept_buffers.size());
+        kept.kept_buffers.push_back(buffer);
+    }
+    std::unordered_map<std::int32_t, std::size_t> met;
+    for (const TensorBuffer& buffer : tasks_.buffers) {
+        const std::int32_t of = rules.representatives[static_cast<std::size_t>(buffer.device)];
+        TensorBuffer& largest = kept.kept_buffers[on_device[of][met[buffer.device]++]];
+        rules.uneven = rules.uneven || largest.bytes != buffer.bytes;
+        largest.bytes = std::max(largest.bytes, buffer.bytes);
+    }
+}
+
+TaskRef TensorFolding::folded(TaskRef ref, const Kept& kept) const {
+    if (ref == -1) return -1;
+    if (!is_part(ref)) return kept.of_class.at(found_[static_cast<std::size_t>(ref)]);
+    const auto part = static_cast<std::size_t>(part_of(ref));
+    return part_ref(block_of(ref),
+                    blocks_[static_cast<std::size_t>(block_of(ref))].parts->place[part]);
+}
+
+void TensorFolding::add_tasks(Kept& kept, TensorTasks& folded) const {
+    std::vector<TaskRef> before;
+    std::vector<std::int32_t> reads;
+    for (const std::size_t task : kept.tasks) {
+        folded.tasks.push_back(tasks_.tasks[task]);
+        folded.in_block.push_back(tasks_.in_block[task]);
+        folded.fusion_blocks.push_back(tasks_.fusion_blocks[task]);
+        before.clear();
+        for (const TaskRef ref : tasks_.predecessors[task])
+            before.push_back(this->folded(ref, kept));
+        std::ranges::sort(before);
+        before.erase(std::unique(before.begin(), before.end()), before.end());
+        folded.predecessors.add_row(before);
+        reads.clear();
+        for (const std::int32_t buffer : tasks_.reads[task]) {
+            const std::int32_t own = kept.buffers[static_cast<std::size_t>(buffer)];
+            if (own >= 0) reads.push_back(own);
+        }
+        folded.reads.add_row(reads);
+    }
+    for (const std::uint32_t task : tasks_.fusible) {
+        const auto at = std::ranges::lower_bound(kept.tasks, std::size_t{task});
+        if (at == kept.tasks.end() || *at != task) continue;
+        folded.fusible.push_back(static_cast<std::uint32_t>(at - kept.tasks.begin()));
+    }
+    folded.groups = tasks_.groups;
+    folded.buffers = kept.kept_buffers;
+    for (TensorBuffer& buffer : folded.buffers) {
+        buffer.writer = this->folded(buffer.writer, kept);
+        if (buffer.root >= 0) buffer.root = kept.buffers[static_cast<std::size_t>(buffer.root)];
+    }
+}
+
+void TensorFolding::add_steps(const Kept& kept, TensorTasks& folded) const {
+    for (std::size_t e = 0; e < tasks_.steps.size(); ++e) {
+        const TensorStep& step = tasks_.steps[e];
+        TensorStep own = step;
+        own.tasks = static_cast<std::uint32_t>(
+            std::ranges::lower_bound(kept.tasks, std::size_t{step.tasks}) - kept.tasks.begin());
+        own.buffers = static_cast<std::uint32_t>(
+            std::count_if(kept.buffers.begin(), kept.buffers.begin() + step.buffers,
+                          [](std::int32_t buffer) { return buffer >= 0; }));
+        own.sources = static_cast<std::uint32_t>(folded.sources.rows());
+        own.parts = 0;
+        folded.steps.push_back(own);
+        if (step.parts == 0) continue;
+        const auto block = static_cast<std::size_t>(events_.events[e].block);
+        for (const std::int32_t part : blocks_[block].parts->kept) {
+            for (const Source& source : sources_of(tasks_, step, static_cast<std::size_t>(part))) {
+                const std::int32_t buffer =
+                    source.buffer < 0 ? -1 : kept.buffers[static_cast<std::size_t>(source.buffer)];
+                folded.sources.items.push_back({this->folded(source.task, kept), buffer});
+            }
+            folded.sources.end_row();
+            ++folded.steps.back().parts;
+        }
+    }
+    folded.fetches = tasks_.fetches;
+}
+
+void TensorFolding::add_persistent(FoldingRules& rules, TensorTasks& folded) const {
+    std::unordered_map<std::int32_t, std::vector<std::size_t>> on_device;
+    for (const PersistentBytes& bytes : tasks_.persistent) {
+        if (rules.representatives[static_cast<std::size_t>(bytes.device)] != bytes.device) continue;
+        on_device[bytes.device].push_back(folded.persistent.size());
+        folded.persistent.push_back(bytes);
+    }
+    std::unordered_map<std::int32_t, std::size_t> met;
+    for (const PersistentBytes& bytes : tasks_.persistent) {
+        const std::int32_t of = rules.representatives[static_cast<std::size_t>(bytes.device)];
+        Bytes& largest = folded.persistent[on_device[of][met[bytes.device]++]].bytes;
+        rules.uneven = rules.uneven || largest != bytes.bytes;
+        largest = std::max(largest, bytes.bytes);
+    }
+}
+
+std::unique_ptr<TensorTasks> TensorFolding::folded(FoldingRules& rules) const {
+    Kept kept;
+    if (!keep_tasks(rules, kept)) return nullptr;
+    keep_buffers(rules, kept);
+    auto folded = std::make_unique<TensorTasks>();
+    add_tasks(kept, *folded);
+    add_steps(kept, *folded);
+    add_persistent(rules, *folded);
+    return folded;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks of one tensor in classes, and those of them that are kept. Private to plan/folding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/folding/folding.h"
+#include "plan/folding/resource_classes.h"
+#include "plan/tasks/resource_sets.h"
+#include "plan/tensors/tensor_events.h"
+#include "plan/tensors/tensor_tasks.h"
+
+namespace partita::plan {
+
+/// Where a part lies: the device, and its number among the parts of its op there.
+struct PartPlace {
+    std::int32_t device = -1;
+    std::int32_t number = 0;
+};
+
+/// What does not differ between tensors.
+struct FoldingRules {
+    const ResourceSets& resource_sets;
+    const ResourceClasses& classes;
+    std::span<const std::int32_t> representatives;  ///< per device
+    /// Per class of channels those that may stand for it, rising: all kept tasks that need one of
+    /// the class have them.
+    std::map<std::int64_t, std::vector<std::int32_t>> channels;
+    bool uneven = false;  ///< some bytes are those of a device that has more of a tensor
+};
+
+class TensorFolding {
+public:
+    /// Of a block of events: its parts, all of them and those kept.
+    struct Block {
+        std::span<const PartPlace> places;
+        const FoldedParts* parts = nullptr;
+    };
+
+    /// All must outlive it.
+    TensorFolding(const TensorEvents& events, const TensorTasks& tasks, std::vector<Block> blocks)
+        : events_(events), tasks_(tasks), blocks_(std::move(blocks)) {}
+
+    /// Finds the classes of its tasks, and tells all resources and devices what they see.
+    void classify(const ResourceSets& resource_sets, ResourceClasses& classes);
+
+    /// By the classes found last. Null: its tasks do not fold.
+    [[nodiscard]] std::unique_ptr<TensorTasks> folded(FoldingRules& rules) const;
+
+private:
+    using Class = std::uint64_t;
+
+    [[nodiscard]] Class class_of(TaskRef ref, const ResourceClasses& classes) const;
+    [[nodiscard]] Class class_of_task(std::size_t task, std::size_t event,
+                                      const ResourceSets& resource_sets,
+                                      const ResourceClasses& classes) const;
+    void tell_parts(ResourceClasses& classes) const;
+    void tell_buffers(ResourceClasses& classes) const;
+
+    // Of folded():
+    struct Kept;
+    [[nodiscard]] bool keep_tasks(FoldingRules& rules, Kept& kept) const;
+    [[nodiscard]] bool share_channels(std::span<const std::int32_t> resources,
+                                      FoldingRules& rules) const;
+    void keep_buffers(FoldingRules& rules, Kept& kept) const;
+    void add_tasks(Kept& kept, TensorTasks& folded) const;
+    void add_steps(const Kept& kept, TensorTasks& folded) const;
+    void add_persistent(FoldingRules& rules, TensorTasks& folded) const;
+    [[nodiscard]] TaskRef folded(TaskRef ref, const Kept& kept) const;
+
+    const TensorEvents& events_;
+    const TensorTasks& tasks_;
+    std::vector<Block> blocks_;
+    std::vector<Class> found_;  ///< per task
+};
+
+}  // namespace partita::plan

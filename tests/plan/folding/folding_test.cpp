@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folded task graph says what the whole one says: the value, when each of its tasks starts, how
+// long devices are busy, and their memory.
+#include "plan/folding/folding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/legality/config_legality.h"
+#include "plan/lowering/lower.h"
+#include "plan/simulation/peak_memory.h"
+#include "plan/simulation/simulate.h"
+#include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
+
+namespace partita::plan {
+namespace {
+
+using search::Random;
+
+struct Counts {
+    int compared = 0;
+    int folded = 0;
+    int even = 0;
+    std::size_t tasks = 0;  ///< of folded graphs
+    std::size_t whole = 0;  ///< of the same, not folded
+};
+
+std::map<std::string, Time> starts_by_name(const Problem& problem, const TaskGraph& tasks,
+                                           const Timeline& timeline) {
+    std::map<std::string, Time> starts;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        starts.emplace(task_name(problem, tasks.tasks[i]), timeline.start[i]);
+    }
+    return starts;
+}
+
+void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& counts) {
+    ++counts.compared;
+    LoweringCache cache(problem);
+    const FoldedTaskGraph folded = lower_folded(problem, strategy, cache);
+    const TaskGraph whole = lower(problem, strategy);
+    if (folded.representatives.empty()) {
+        EXPECT_EQ(digest(folded.graph), digest(whole));
+        return;
+    }
+    ++counts.folded;
+    counts.even += folded.uneven ? 0 : 1;
+    counts.tasks += folded.graph.size();
+    counts.whole += whole.size();
+    const std::string text = text_of(problem, strategy);
+    for (const Scheduler scheduler : {Scheduler::rank, Scheduler::pct}) {
+        const Timeline expected = simulate(whole, scheduler);
+        const Timeline found = simulate(folded.graph, scheduler);
+        ASSERT_EQ(found.makespan, expected.makespan) << text;
+        const auto starts = starts_by_name(problem, whole, expected);
+        for (const auto& [name, start] : starts_by_name(problem, folded.graph, found)) {
+            const auto of = starts.find(name);
+            if (of == starts.end()) continue;  // a fused collective may be named otherwise
+            ASSERT_EQ(start, of->second) << name << "\n" << text;
+        }
+        const std::vector<Bytes> peak = peak_memory(whole, expected.commit_order);
+        const std::vector<Bytes> peak_found = peak_memory(folded.graph, found.commit_order);
+        for (std::size_t d = 0; d < peak.size(); ++d) {
+            const auto of = static_cast<std::size_t>(folded.representatives[d]);
+            ASSERT_EQ(found.busy[of], expected.busy[d]) << text;
+            ASSERT_LE(peak[d], peak_found[of]) << "device " << d << "\n" << text;
+            if (folded.uneven) continue;
+            ASSERT_EQ(peak[d], peak_found[of]) << "device " << d << "\n" << text;
+        }
+    }
+}
+
+/// Grids of devices: every op is split over all devices of its stage, or over none of them.
+Strategy in_stages(const Problem& problem, Strategy strategy, int stages) {
+    const int size = problem.device_count() / stages;
+    const auto move = [&](OpConfig& config, int stage) {
+        if (config.devices.size() != size) config = {{}, DeviceSet::single(0)};
+        config.devices = DeviceSet::progression(size * stage, config.devices.size(), 1);
+    };
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        const auto stage =
+            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
+        move(strategy.ops[i].config, stage);
+        OpConfig& update = strategy.ops[i].update.update;
+        if (!update.devices.empty()) move(update, stage);
+    }
+    return strategy;
+}
+
+TEST(Folding, OfRandomStrategiesIsExact) {
+    Counts counts;
+    for (const std::uint64_t seed : support::seeds(400)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const int micro_batches = 1 + static_cast<int>(seed % 3);
+        const graph::OpGraph graph = random_network(
+            random, 1 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const int devices = 2 << draw(random, 3);
+        std::vector<int> nodes;
+        for (int d = 0; d < devices; ++d) nodes.push_back(d * (1 << draw(random, 2)) / devices);
+        std::ranges::sort(nodes);
+        const cost::Machine machine =
+            switched_machine(devices, seed % 2 == 0 ? nodes : std::vector<int>{});
+        const Problem problem = make_problem(graph, machine,
+                                             {.mode = Mode::training,
+                                              .objective = Objective::step_time,
+                                              .policy = {.bucket_bytes = random_buckets(random),
+                                                         .host_time = random_host_time(random)}});
+        const Strategy drawn = random_strategy(random, problem, micro_batches);
+        for (const int stages : {1, 2}) {
+            const Strategy strategy = in_stages(problem, drawn, stages);
+            if (find_fault(problem, strategy)) continue;
+            expect_the_same(problem, strategy, counts);
+            if (HasFailure()) return;
+        }
+    }
+    std::cout << counts.compared << " compared, " << counts.folded << " folded, " << counts.even
+              << " even, " << counts.tasks << " of " << counts.whole << " tasks\n";
+    EXPECT_GE(counts.folded, support::draws(100));
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -18,16 +18,28 @@ namespace partita::plan {
 namespace {
 
 struct Lowered {
-    TaskGraph graph;
+    FoldedTaskGraph folded;
     bool keeps_schedule = true;
 };
 
 /// Searchers propose what is no pipeline, too: it is lowered without its schedule.
-Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LoweringCache& cache) {
-    if (!find_schedule_fault(problem, strategy)) return {.graph = lower(problem, strategy, cache)};
+Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
+                          bool may_fold) {
+    const auto lowered = [&](const Strategy& of) {
+        if (may_fold) return lower_folded(problem, of, cache);
+        return FoldedTaskGraph{.graph = lower(problem, of, cache)};
+    };
+    if (!find_schedule_fault(problem, strategy)) return {.folded = lowered(strategy)};
     Strategy unscheduled = strategy;
     unscheduled.policy.schedule = {};
-    return {.graph = lower(problem, unscheduled, cache), .keeps_schedule = false};
+    return {.folded = lowered(unscheduled), .keeps_schedule = false};
+}
+
+/// Devices are busy, and hold, as much as those that stand for them.
+void unfold(const FoldedTaskGraph& folded, std::vector<DeviceUse>& devices) {
+    for (std::size_t d = 0; d < folded.representatives.size(); ++d) {
+        devices[d] = devices[static_cast<std::size_t>(folded.representatives[d])];
+    }
 }
 
 class TimelineEvaluator : public Evaluator {
@@ -36,25 +48,34 @@ public:
         : problem_(problem), scheduler_(scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
-        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_);
-        Evaluation evaluation =
-            evaluation_of(problem_, lowered.graph, simulate(lowered.graph, scheduler_));
+        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_, may_fold());
+        const TaskGraph& graph = lowered.folded.graph;
+        Evaluation evaluation = evaluation_of(problem_, graph, simulate(graph, scheduler_));
+        unfold(lowered.folded, evaluation.devices);
+        evaluation.overflow = memory_overflow(problem_, evaluation.devices);
         evaluation.keeps_schedule = lowered.keeps_schedule;
-        evaluation.value = value_of(lowered.graph, evaluation);
+        evaluation.value = value_of(graph, evaluation);
         return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_);
-        return simulate(lowered.graph, scheduler_).commit_order;
+        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_, /*may_fold=*/false);
+        return simulate(lowered.folded.graph, scheduler_).commit_order;
     }
     std::size_t task_count(const Strategy& strategy) override {
-        return lower_what_may_be(problem_, strategy, cache_).graph.size();
+        return lower_what_may_be(problem_, strategy, cache_, /*may_fold=*/false)
+            .folded.graph.size();
     }
 
 protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
 
 private:
+    /// Few devices are lowered more quickly than compared; other rules look at the ids of tasks.
+    [[nodiscard]] bool may_fold() const {
+        constexpr int kFewDevices = 16;
+        return problem_.device_count() >= kFewDevices &&
+               (scheduler_ == Scheduler::rank || scheduler_ == Scheduler::pct);
+    }
     /// `evaluation` has the makespan as its value.
     [[nodiscard]] virtual Time value_of(const TaskGraph& /*graph*/,
                                         const Evaluation& evaluation) const {

@@ -164,13 +164,33 @@ bool keeps_schedule(const Policy& policy, const Pipeline& pipeline) {
     return pipeline.chunks == schedule.chunks && in_groups;
 }
 
+namespace {
+
+/// Does its backward read what runs again?
+bool reads_recomputed(const Problem& problem, OpId id, const RecomputeOfOp& recompute_of) {
+    const GraphFacts& facts = problem.facts();
+    if (!facts.has_backward(id)) return false;
+    const Op& op = problem.graph().op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid() || !facts.rule(id).saves_operand(i)) continue;
+        const OpId producer = problem.graph().tensor(op.inputs[i]).producer;
+        const bool is_near = facts.recompute().block_of(producer) == facts.recompute().block_of(id);
+        if (is_near && recompute_of(producer) != Recompute::none) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 const LayerBlock* find_recomputed_in_chunks(const Problem& problem, const Pipeline& pipeline,
                                             const RecomputeOfOp& recompute_of) {
     if (pipeline.chunks < 2) return nullptr;
     for (const LayerBlock& block : problem.facts().recompute().blocks()) {
         std::map<int, int> chunk_of_stage;
         for (const OpId op : block.ops) {
-            if (recompute_of(op) == Recompute::none || !pipeline.has(op)) continue;
+            const bool is_concerned =
+                recompute_of(op) != Recompute::none || reads_recomputed(problem, op, recompute_of);
+            if (!is_concerned || !pipeline.has(op)) continue;
             const int chunk = pipeline.chunk(op);
             if (chunk_of_stage.try_emplace(pipeline.stage(op), chunk).first->second != chunk) {
                 return &block;

@@ -51,8 +51,9 @@ bool keeps_schedule(const Policy& policy, const Pipeline& pipeline);
 /// What is chosen for an op's layer block (OpDecision::recompute).
 using RecomputeOfOp = std::function<Recompute(graph::OpId)>;
 
-/// A layer block that is recomputed though one stage has several chunks of it: the later chunk's
-/// backward would need what the earlier one's makes, which comes after it. Null: there is none.
+/// A layer block of which one stage has several chunks, though these run again or read for their
+/// backward what does: the later chunk's backward would need what the earlier one's makes, which
+/// comes after it. Null: there is none.
 const LayerBlock* find_recomputed_in_chunks(const Problem& problem, const Pipeline& pipeline,
                                             const RecomputeOfOp& recompute_of);
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -266,7 +267,10 @@ TEST(IncrementalEvaluator, CountsMemoryThatIsGiven) {
 
 TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
     Counts counts;
-    for (const std::uint64_t seed : support::seeds(80)) {
+    // 661: an op of a later chunk reads for its backward what an earlier one computes again.
+    std::vector<std::uint64_t> seeds{661};
+    std::ranges::copy(support::seeds(80), std::back_inserter(seeds));
+    for (const std::uint64_t seed : seeds) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         RandomPipeline of(random, seed % 4 != 0);
@@ -303,7 +307,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
     EXPECT_GT(effort.rejected_by_load, support::draws(10));
     EXPECT_GT(effort.whole, support::draws(50));
     EXPECT_GT(effort.memory, support::draws(25));
-    EXPECT_LT(effort.whole + effort.memory, effort.evaluations / 2);
+    EXPECT_LT(effort.whole + effort.memory, 2 * effort.evaluations / 3);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
@@ -27,7 +28,9 @@ Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, Lowe
                           bool may_fold) {
     const auto lowered = [&](const Strategy& of) {
         if (may_fold) return lower_folded(problem, of, cache);
-        return FoldedTaskGraph{.graph = lower(problem, of, cache)};
+        TaskGraph graph = lower(problem, of, cache);
+        const std::size_t tasks = graph.size();
+        return FoldedTaskGraph{.graph = std::move(graph), .tasks = tasks};
     };
     if (!find_schedule_fault(problem, strategy)) return {.folded = lowered(strategy)};
     Strategy unscheduled = strategy;
@@ -57,13 +60,8 @@ public:
         evaluation.value = value_of(graph, evaluation);
         return evaluation;
     }
-    std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_, /*may_fold=*/false);
-        return simulate(lowered.folded.graph, scheduler_).commit_order;
-    }
     std::size_t task_count(const Strategy& strategy) override {
-        return lower_what_may_be(problem_, strategy, cache_, /*may_fold=*/false)
-            .folded.graph.size();
+        return lower_what_may_be(problem_, strategy, cache_, may_fold()).folded.tasks;
     }
 
 protected:
@@ -95,10 +93,6 @@ public:
         if (has_given_costs(problem())) return given_max_load(problem(), strategy);
         return TimelineEvaluator::evaluate(strategy);
     }
-    std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        if (has_given_costs(problem())) return {};
-        return TimelineEvaluator::commit_order(strategy);
-    }
 
 private:
     [[nodiscard]] Time value_of(const TaskGraph& graph,
@@ -117,10 +111,6 @@ public:
 
     Evaluation evaluate(const Strategy& strategy) override {
         return latency_ ? latency_->evaluate(strategy) : TimelineEvaluator::evaluate(strategy);
-    }
-    std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        if (latency_) return {};
-        return TimelineEvaluator::commit_order(strategy);
     }
 
 private:

@@ -55,8 +55,7 @@ public:
     virtual ~Evaluator() = default;
     /// Not thread-safe: one object per thread.
     [[nodiscard]] virtual Evaluation evaluate(const Strategy& strategy) = 0;
-    /// The order behind the value; empty when the evaluator has none (given costs).
-    [[nodiscard]] virtual std::vector<TaskId> commit_order(const Strategy& strategy) = 0;
+    /// Tasks of the whole iteration, on all devices.
     [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
 };
 

@@ -16,6 +16,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/problem/loss_graph.h"
+#include "plan/simulation/simulate.h"
 
 namespace partita::plan {
 
@@ -95,9 +96,9 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     const TaskGraph tasks = lower(problem, strategy);
     plan.task_graph_digest = digest(tasks);
     plan.collectives = collectives_of(problem, tasks);
-    const auto evaluator = make_evaluator(problem, provenance.scheduler);
-    if (!has_given_costs(problem)) plan.commit_order = evaluator->commit_order(strategy);
-    Evaluation evaluation = evaluator->evaluate(strategy);
+    if (!has_given_costs(problem))
+        plan.commit_order = simulate(tasks, provenance.scheduler).commit_order;
+    Evaluation evaluation = make_evaluator(problem, provenance.scheduler)->evaluate(strategy);
     plan.value = evaluation.value;
     plan.devices = std::move(evaluation.devices);
     plan.lower_bound = provenance.lower_bound;

@@ -56,7 +56,7 @@ public:
     }
 
     /// Per row of events; empty: something does not fold.
-    std::vector<const TensorTasks*> fold(std::vector<std::unique_ptr<TensorTasks>>& folded) {
+    std::vector<const FoldedTasks*> fold(std::vector<std::unique_ptr<FoldedTasks>>& folded) {
         FoldingRules rules{.resource_sets = resource_sets_,
                            .classes = classes_,
                            .representatives = representatives_,
@@ -66,7 +66,7 @@ public:
             if (folded.back() == nullptr) return {};
         }
         uneven_ = rules.uneven;
-        std::vector<const TensorTasks*> of_rows(number_.size(), nullptr);
+        std::vector<const FoldedTasks*> of_rows(number_.size(), nullptr);
         for (std::size_t row = 0; row < number_.size(); ++row) {
             if (number_[row] >= 0)
                 of_rows[row] = folded[static_cast<std::size_t>(number_[row])].get();
@@ -171,8 +171,8 @@ std::optional<Folding> Folding::find(const Problem& problem, StrategyTensors& te
     };
     if (std::ranges::all_of(std::views::iota(0, problem.device_count()), stands_for_itself))
         return std::nullopt;
-    folding.tasks_ = refinement.fold(folding.folded_);
-    if (folding.tasks_.empty()) return std::nullopt;
+    folding.rows_ = refinement.fold(folding.folded_);
+    if (folding.rows_.empty()) return std::nullopt;
     folding.uneven_ = refinement.is_uneven();
     return folding;
 }

@@ -42,6 +42,12 @@ struct FoldedParts {
     std::vector<std::int32_t> place;  ///< per part: among those kept, of the one that stands for it
 };
 
+/// Of one tensor: a task of each class.
+struct FoldedTasks {
+    TensorTasks tasks;
+    std::vector<std::int32_t> copies;  ///< per task: how many are of its class
+};
+
 class Folding {
 public:
     /// nullopt: no two devices are of one class, or tasks do not fold. `tensors` keeps its strategy
@@ -57,14 +63,18 @@ public:
         return parts_.at(&layouts);
     }
     /// Of a row of events: with parts by their places (FoldedParts), and nothing of totals.
-    [[nodiscard]] const TensorTasks& tasks(std::size_t row) const { return *tasks_[row]; }
+    [[nodiscard]] const TensorTasks& tasks(std::size_t row) const { return rows_[row]->tasks; }
+    /// Per task of these: how many it stands for.
+    [[nodiscard]] std::span<const std::int32_t> copies(std::size_t row) const {
+        return rows_[row]->copies;
+    }
 
 private:
     std::vector<std::int32_t> representatives_;
     bool uneven_ = false;
     std::unordered_map<const OpLayouts*, FoldedParts> parts_;
-    std::vector<std::unique_ptr<TensorTasks>> folded_;
-    std::vector<const TensorTasks*> tasks_;  ///< by row
+    std::vector<std::unique_ptr<FoldedTasks>> folded_;
+    std::vector<const FoldedTasks*> rows_;  ///< null: the row has none
 };
 
 }  // namespace partita::plan

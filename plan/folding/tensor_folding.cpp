@@ -292,14 +292,18 @@ void TensorFolding::add_persistent(FoldingRules& rules, TensorTasks& folded) con
     }
 }
 
-std::unique_ptr<TensorTasks> TensorFolding::folded(FoldingRules& rules) const {
+std::unique_ptr<FoldedTasks> TensorFolding::folded(FoldingRules& rules) const {
     Kept kept;
     if (!keep_tasks(rules, kept)) return nullptr;
     keep_buffers(rules, kept);
-    auto folded = std::make_unique<TensorTasks>();
-    add_tasks(kept, *folded);
-    add_steps(kept, *folded);
-    add_persistent(rules, *folded);
+    auto folded = std::make_unique<FoldedTasks>();
+    add_tasks(kept, folded->tasks);
+    add_steps(kept, folded->tasks);
+    add_persistent(rules, folded->tasks);
+    folded->copies.assign(kept.tasks.size(), 0);
+    for (const Class found : found_) {
+        ++folded->copies[static_cast<std::size_t>(kept.of_class.at(found))];
+    }
     return folded;
 }
 

@@ -51,7 +51,7 @@ public:
     void classify(const ResourceSets& resource_sets, ResourceClasses& classes);
 
     /// By the classes found last. Null: its tasks do not fold.
-    [[nodiscard]] std::unique_ptr<TensorTasks> folded(FoldingRules& rules) const;
+    [[nodiscard]] std::unique_ptr<FoldedTasks> folded(FoldingRules& rules) const;
 
 private:
     using Class = std::uint64_t;

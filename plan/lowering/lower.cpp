@@ -139,6 +139,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
         }
         tasks.push_back(task);
     }
+    whole_size_ += layouts.parts;
     return tasks;
 }
 
@@ -180,9 +181,16 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
                                 task, tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
                           : build_.add_task(task);
     tensor.ids.push_back(id);
+    whole_size_ += copies_of(tensor, index);
     for (const TaskRef before : tensor.tasks->predecessors[index]) {
         build_.add_edge(resolved(tensor, before), id);
     }
+}
+
+/// Tasks of the whole graph that it stands for.
+std::int32_t Lowering::copies_of(const Tensor& tensor, std::size_t index) const {
+    if (!folding_) return 1;
+    return folding_->copies(static_cast<std::size_t>(&tensor - tensors_.data()))[index];
 }
 
 /// The latest schedule key of what it waits for, if all of that has one.
@@ -245,6 +253,7 @@ void Lowering::fuse_collectives() {
         FusionUnit unit;
         std::int32_t depth = 0;  ///< in a bucket
         TaskId task;
+        std::int32_t copies = 1;
         auto operator<=>(const Fusible&) const = default;
     };
     std::vector<Fusible> found;
@@ -254,14 +263,15 @@ void Lowering::fuse_collectives() {
         for (const std::uint32_t i : tasks->fusible) {
             const FusionUnit unit = fusion_unit(problem_, layouts_, row, *tasks, i);
             const std::int32_t depth = unit.bucket < 0 ? 0 : bucket_depth(tasks->fusion_blocks[i]);
-            found.push_back({unit, depth, tensors_[row].ids[i]});
+            found.push_back({unit, depth, tensors_[row].ids[i], copies_of(tensors_[row], i)});
         }
     }
     std::sort(found.begin(), found.end());
     for (std::size_t begin = 0; begin < found.size();) {
         std::vector<TaskId> members;
         std::vector<FusibleCollective> around;
-        const auto& [unit, depth, task] = found[begin];
+        const FusionUnit unit = found[begin].unit;
+        const std::int32_t depth = found[begin].depth;
         std::size_t end = begin;
         for (; end < found.size(); ++end) {
             if (found[end].unit != unit || found[end].depth != depth) break;
@@ -272,6 +282,9 @@ void Lowering::fuse_collectives() {
             const FusionPlace place = unit.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
             for (const FusedCollective& fused : find_fused(problem_, around, place, planned_)) {
                 build_.add_fused(members, fused);
+                for (std::size_t i = 1; i < fused.members.size(); ++i) {
+                    whole_size_ -= found[begin + fused.members[i]].copies;
+                }
             }
         }
         begin = end;
@@ -291,6 +304,7 @@ FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
     Lowering lowering(problem, strategy, cache);
     const Folding* const folding = lowering.fold(cache);
     FoldedTaskGraph folded{.graph = lowering.run()};
+    folded.tasks = static_cast<std::size_t>(lowering.whole_size());
     if (folding == nullptr) return folded;
     const auto representatives = folding->representatives();
     folded.representatives.assign(representatives.begin(), representatives.end());

@@ -20,6 +20,7 @@
 // inference parameters) wherever they are used. Source: RULES.md 10-17.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,7 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache&
 /// The tasks of one device of each kind (plan/folding/folding.h).
 struct FoldedTaskGraph {
     TaskGraph graph;
+    std::size_t tasks = 0;  ///< of the whole graph
     /// Per device the one that stands for it; empty: nothing was folded.
     std::vector<std::int32_t> representatives;
     bool uneven = false;  ///< its memory is an upper bound of that of some devices

@@ -226,7 +226,6 @@ SearchResult search(const Problem& problem, EngineOptions options,
     result.configuration = best.configuration;
     result.measured = best.measured;
     result.tasks = engine.task_count(best.strategy);
-    result.commit_order = pool.evaluator(0).commit_order(best.strategy);
     result.elapsed = engine.elapsed();
     const bool alone = engine.options().searchers.size() == 1 && !engine.options().start &&
                        status != Status::budget_exhausted;

@@ -42,7 +42,6 @@ struct SearchResult {
     /// was tried: the constraints contradict, or there are more bytes to keep than memory).
     plan::Strategy strategy;
     plan::Evaluation evaluation;
-    std::vector<plan::TaskId> commit_order;
     std::size_t tasks = 0;
     Time lower_bound;
     std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)

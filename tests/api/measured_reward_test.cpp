@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
@@ -91,7 +92,8 @@ TEST_F(MeasuredRewardTest, RunsTheOrderThatThePlanWouldHave) {
         const search::SearchResult result =
             search::search(problem, {.searchers = {"hash"}, .scheduler = scheduler});
         ASSERT_TRUE(reward.time(result.strategy));
-        EXPECT_EQ(runtime_.order, result.commit_order);
+        const plan::TaskGraph tasks = plan::lower(problem, result.strategy);
+        EXPECT_EQ(runtime_.order, plan::simulate(tasks, scheduler).commit_order);
     }
 }
 

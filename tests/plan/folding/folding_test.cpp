@@ -53,6 +53,7 @@ void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& c
         EXPECT_EQ(digest(folded.graph), digest(whole));
         return;
     }
+    EXPECT_EQ(folded.tasks, whole.size());
     ++counts.folded;
     counts.even += folded.uneven ? 0 : 1;
     counts.tasks += folded.graph.size();

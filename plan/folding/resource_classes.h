@@ -31,8 +31,10 @@ public:
     /// Per device the first of its class.
     [[nodiscard]] std::vector<std::int32_t> representatives() const;
 
+    /// The order among all rows of a device counts, too: its host launches what they serve.
     void saw(std::int32_t resource, std::uint64_t what) {
         seen_[static_cast<std::size_t>(resource)].add(static_cast<std::int64_t>(what));
+        if (resource < 3 * devices_) device_saw(resource / 3, what);
     }
     void device_saw(int device, std::uint64_t what) {
         of_devices_[static_cast<std::size_t>(device)].add(static_cast<std::int64_t>(what));

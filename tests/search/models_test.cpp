@@ -56,7 +56,17 @@ protected:
         ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
         const plan::TaskGraph tasks = lower(problem, strategy);
         EXPECT_GT(tasks.size(), problem.graph().op_count() / 4);
-        EXPECT_EQ(simulate(tasks, plan::Scheduler::pct).commit_order.size(), tasks.size());
+        const plan::Timeline timeline = simulate(tasks, plan::Scheduler::pct);
+        EXPECT_EQ(timeline.commit_order.size(), tasks.size());
+        plan::LoweringCache cache(problem);
+        const plan::FoldedTaskGraph folded = lower_folded(problem, strategy, cache);
+        EXPECT_EQ(folded.tasks, tasks.size());
+        const plan::Timeline of_few = simulate(folded.graph, plan::Scheduler::pct);
+        EXPECT_EQ(of_few.makespan, timeline.makespan);
+        for (std::size_t d = 0; d < folded.representatives.size(); ++d) {
+            const auto of = static_cast<std::size_t>(folded.representatives[d]);
+            EXPECT_EQ(of_few.busy[of], timeline.busy[d]) << d;
+        }
     }
 };
 

@@ -31,6 +31,7 @@ struct Counts {
     int compared = 0;
     int folded = 0;
     int even = 0;
+    int scheduled = 0;
     std::size_t tasks = 0;  ///< of folded graphs
     std::size_t whole = 0;  ///< of the same, not folded
 };
@@ -104,30 +105,39 @@ TEST(Folding, OfRandomStrategiesIsExact) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const int micro_batches = 1 + static_cast<int>(seed % 3);
-        const graph::OpGraph graph = random_network(
+        graph::OpGraph graph = random_network(
             random, 1 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const bool recomputes = seed % 4 == 0;
+        if (recomputes) graph = in_layer_blocks(random, std::move(graph));
         const int devices = 2 << draw(random, 3);
         std::vector<int> nodes;
         for (int d = 0; d < devices; ++d) nodes.push_back(d * (1 << draw(random, 2)) / devices);
         std::ranges::sort(nodes);
         const cost::Machine machine =
             switched_machine(devices, seed % 2 == 0 ? nodes : std::vector<int>{});
-        const Problem problem = make_problem(graph, machine,
-                                             {.mode = Mode::training,
-                                              .objective = Objective::step_time,
-                                              .policy = {.bucket_bytes = random_buckets(random),
-                                                         .host_time = random_host_time(random)}});
+        const Problem problem = make_problem(
+            graph, machine,
+            {.mode = Mode::training,
+             .objective = Objective::step_time,
+             .policy = {.recompute = recomputes ? Recompute::automatic : Recompute::none,
+                        .gather_again = recomputes && seed % 8 == 0,
+                        .bucket_bytes = random_buckets(random),
+                        .host_time = random_host_time(random)}});
         const Strategy drawn = random_strategy(random, problem, micro_batches);
-        for (const int stages : {1, 2}) {
-            const Strategy strategy = in_stages(problem, drawn, stages);
+        for (const int stages : {1, 2, 4}) {
+            Strategy strategy = in_stages(problem, drawn, std::min(stages, devices));
+            const bool scheduled = draw(random, 2) == 0;
+            if (scheduled) strategy.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
             if (find_fault(problem, strategy)) continue;
             expect_the_same(problem, strategy, counts);
             if (HasFailure()) return;
+            counts.scheduled += scheduled ? 1 : 0;
         }
     }
     std::cout << counts.compared << " compared, " << counts.folded << " folded, " << counts.even
               << " even, " << counts.tasks << " of " << counts.whole << " tasks\n";
     EXPECT_GE(counts.folded, support::draws(100));
+    EXPECT_GE(counts.scheduled, support::draws(100));
 }
 
 }  // namespace

@@ -65,7 +65,6 @@ public:
             folded.push_back(tensor.folded(rules));
             if (folded.back() == nullptr) return {};
         }
-        uneven_ = rules.uneven;
         std::vector<const FoldedTasks*> of_rows(number_.size(), nullptr);
         for (std::size_t row = 0; row < number_.size(); ++row) {
             if (number_[row] >= 0)
@@ -79,7 +78,6 @@ public:
     }
     /// Parameters are fetched for each use: what limits that refers to parts by number.
     [[nodiscard]] bool fetches() const { return fetches_; }
-    [[nodiscard]] bool is_uneven() const { return uneven_; }
 
 private:
     [[nodiscard]] std::int32_t representative(std::int32_t device) const {
@@ -154,7 +152,6 @@ private:
     std::vector<std::int32_t> number_;  ///< per row of events: of different_; -1: it has none
     std::vector<std::int32_t> representatives_;
     bool fetches_ = false;
-    bool uneven_ = false;
 };
 
 }  // namespace
@@ -173,7 +170,6 @@ std::optional<Folding> Folding::find(const Problem& problem, StrategyTensors& te
         return std::nullopt;
     folding.rows_ = refinement.fold(folding.folded_);
     if (folding.rows_.empty()) return std::nullopt;
-    folding.uneven_ = refinement.is_uneven();
     return folding;
 }
 

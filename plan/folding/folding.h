@@ -14,8 +14,8 @@
 // is needed to know when. What they wait for stands for its class, too.
 //
 // Exact or not at all: where the tasks that keep one device of a class busy keep none of another
-// class busy that they need, nothing is folded. Memory: a device's buffers are as large as the
-// largest of its class. Classes are told apart by hashes of 64 bits.
+// class busy that they need, nothing is folded. Devices of a class hold as much, too: where parts are
+// uneven they are of several classes. Classes are told apart by hashes of 64 bits.
 //
 // Source: Buchholz, Exact and ordinary lumpability in finite Markov chains, J. Appl. Probab. 1994;
 // Paige and Tarjan, Three partition refinement algorithms, SIAM J. Comput. 1987.
@@ -57,8 +57,6 @@ public:
 
     /// Per device the one that stands for it.
     [[nodiscard]] std::span<const std::int32_t> representatives() const { return representatives_; }
-    /// Some devices have less of a tensor than the one that stands for them, and maybe less memory.
-    [[nodiscard]] bool is_uneven() const { return uneven_; }
     [[nodiscard]] const FoldedParts& parts(const OpLayouts& layouts) const {
         return parts_.at(&layouts);
     }
@@ -71,7 +69,6 @@ public:
 
 private:
     std::vector<std::int32_t> representatives_;
-    bool uneven_ = false;
     std::unordered_map<const OpLayouts*, FoldedParts> parts_;
     std::vector<std::unique_ptr<FoldedTasks>> folded_;
     std::vector<const FoldedTasks*> rows_;  ///< null: the row has none

@@ -117,13 +117,17 @@ void TensorFolding::tell_buffers(ResourceClasses& classes) const {
              {static_cast<std::int64_t>(event), std::int64_t{buffer.gradient},
               std::int64_t{buffer.recomputed}, std::int64_t{buffer.message},
               std::int64_t{buffer.micro_batch}, std::int64_t{buffer.operand},
-              std::int64_t{buffer.root >= 0}, number(class_of(buffer.writer, classes))}) {
+              std::int64_t{buffer.root >= 0}, buffer.bytes.raw(),
+              number(class_of(buffer.writer, classes))}) {
             hash.add(trait);
         }
         classes.device_saw(buffer.device, hash.value());
     }
     for (const PersistentBytes& kept : tasks_.persistent) {
-        classes.device_saw(kept.device, static_cast<std::uint64_t>(kept.kind));
+        Hash hash;
+        hash.add(static_cast<std::int64_t>(kept.kind));
+        hash.add(kept.bytes.raw());
+        classes.device_saw(kept.device, hash.value());
     }
 }
 
@@ -132,7 +136,7 @@ struct TensorFolding::Kept {
     std::vector<std::size_t> tasks;
     std::unordered_map<Class, std::int32_t> of_class;  ///< the task that is kept of it
     std::vector<std::int32_t> buffers;                 ///< per buffer; -1: it is not
-    std::vector<TensorBuffer> kept_buffers;            ///< as they were, but for bytes
+    std::vector<TensorBuffer> kept_buffers;            ///< as they were
 };
 
 /// May all of these be used by the one task that is kept of its class? `resources` are those of a
@@ -188,23 +192,12 @@ bool TensorFolding::keep_tasks(FoldingRules& rules, Kept& kept) const {
     return kept.tasks.size() == classes.size();
 }
 
-/// The n-th on a device is as large as the largest n-th on those that it stands for.
-void TensorFolding::keep_buffers(FoldingRules& rules, Kept& kept) const {
-    std::unordered_map<std::int32_t, std::vector<std::size_t>> on_device;  // representatives
-    for (const TensorBuffer& buffer : tasks_.buffers) {
-        const bool is_kept =
-            rules.representatives[static_cast<std::size_t>(buffer.device)] == buffer.device;
-        kept.buffers.push_back(is_kept ? static_cast<std::int32_t>(kept.kept_buffers.size()) : -1);
-        if (!is_kept) continue;
-        on_device[buffer.device].push_back(kept.kept_buffers.size());
-        kept.kept_buffers.push_back(buffer);
-    }
-    std::unordered_map<std::int32_t, std::size_t> met;
+void TensorFolding::keep_buffers(const FoldingRules& rules, Kept& kept) const {
     for (const TensorBuffer& buffer : tasks_.buffers) {
         const std::int32_t of = rules.representatives[static_cast<std::size_t>(buffer.device)];
-        TensorBuffer& largest = kept.kept_buffers[on_device[of][met[buffer.device]++]];
-        rules.uneven = rules.uneven || largest.bytes != buffer.bytes;
-        largest.bytes = std::max(largest.bytes, buffer.bytes);
+        const bool is_kept = of == buffer.device;
+        kept.buffers.push_back(is_kept ? static_cast<std::int32_t>(kept.kept_buffers.size()) : -1);
+        if (is_kept) kept.kept_buffers.push_back(buffer);
     }
 }
 
@@ -276,19 +269,10 @@ void TensorFolding::add_steps(const Kept& kept, TensorTasks& folded) const {
     folded.fetches = tasks_.fetches;
 }
 
-void TensorFolding::add_persistent(FoldingRules& rules, TensorTasks& folded) const {
-    std::unordered_map<std::int32_t, std::vector<std::size_t>> on_device;
-    for (const PersistentBytes& bytes : tasks_.persistent) {
-        if (rules.representatives[static_cast<std::size_t>(bytes.device)] != bytes.device) continue;
-        on_device[bytes.device].push_back(folded.persistent.size());
-        folded.persistent.push_back(bytes);
-    }
-    std::unordered_map<std::int32_t, std::size_t> met;
+void TensorFolding::add_persistent(const FoldingRules& rules, TensorTasks& folded) const {
     for (const PersistentBytes& bytes : tasks_.persistent) {
         const std::int32_t of = rules.representatives[static_cast<std::size_t>(bytes.device)];
-        Bytes& largest = folded.persistent[on_device[of][met[bytes.device]++]].bytes;
-        rules.uneven = rules.uneven || largest != bytes.bytes;
-        largest = std::max(largest, bytes.bytes);
+        if (of == bytes.device) folded.persistent.push_back(bytes);
     }
 }
 

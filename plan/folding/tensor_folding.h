@@ -32,7 +32,6 @@ struct FoldingRules {
     /// Per class of channels those that may stand for it, rising: all kept tasks that need one of
     /// the class have them.
     std::map<std::int64_t, std::vector<std::int32_t>> channels;
-    bool uneven = false;  ///< some bytes are those of a device that has more of a tensor
 };
 
 class TensorFolding {
@@ -68,10 +67,10 @@ private:
     [[nodiscard]] bool keep_tasks(FoldingRules& rules, Kept& kept) const;
     [[nodiscard]] bool share_channels(std::span<const std::int32_t> resources,
                                       FoldingRules& rules) const;
-    void keep_buffers(FoldingRules& rules, Kept& kept) const;
+    void keep_buffers(const FoldingRules& rules, Kept& kept) const;
     void add_tasks(Kept& kept, TensorTasks& folded) const;
     void add_steps(const Kept& kept, TensorTasks& folded) const;
-    void add_persistent(FoldingRules& rules, TensorTasks& folded) const;
+    void add_persistent(const FoldingRules& rules, TensorTasks& folded) const;
     [[nodiscard]] TaskRef folded(TaskRef ref, const Kept& kept) const;
 
     const TensorEvents& events_;

@@ -308,7 +308,6 @@ FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
     if (folding == nullptr) return folded;
     const auto representatives = folding->representatives();
     folded.representatives.assign(representatives.begin(), representatives.end());
-    folded.uneven = folding->is_uneven();
     return folded;
 }
 

@@ -43,7 +43,6 @@ struct FoldedTaskGraph {
     std::size_t tasks = 0;  ///< of the whole graph
     /// Per device the one that stands for it; empty: nothing was folded.
     std::vector<std::int32_t> representatives;
-    bool uneven = false;  ///< its memory is an upper bound of that of some devices
 };
 FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
                              LoweringCache& cache);

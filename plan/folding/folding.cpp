@@ -33,11 +33,11 @@ public:
         return false;
     }
 
-    std::unordered_map<const OpLayouts*, FoldedParts>& keep_parts() {
+    /// Chooses devices, and the parts on them.
+    void keep_parts() {
         representatives_ = classes_.representatives();
         for (const auto& [layouts, places] : places_) {
             FoldedParts& parts = parts_[layouts];
-            parts.kept.clear();
             parts.place.assign(places.size(), -1);
             std::unordered_map<std::int64_t, std::int32_t> known;
             const auto key = [&](const PartPlace& place, std::int32_t device) {
@@ -52,7 +52,6 @@ public:
                 parts.place[p] = known.at(key(places[p], representative(places[p].device)));
             }
         }
-        return parts_;
     }
 
     /// Per row of events; empty: something does not fold.
@@ -75,6 +74,10 @@ public:
 
     [[nodiscard]] const std::vector<std::int32_t>& representatives() const {
         return representatives_;
+    }
+    /// When nothing is folded any more.
+    [[nodiscard]] std::unordered_map<const OpLayouts*, FoldedParts> take_parts() {
+        return std::move(parts_);
     }
     /// Parameters are fetched for each use: what limits that refers to parts by number.
     [[nodiscard]] bool fetches() const { return fetches_; }
@@ -161,7 +164,7 @@ std::optional<Folding> Folding::find(const Problem& problem, StrategyTensors& te
     Refinement refinement(problem, tensors, resource_sets);
     if (refinement.fetches() || !refinement.run()) return std::nullopt;
     Folding folding;
-    folding.parts_ = std::move(refinement.keep_parts());
+    refinement.keep_parts();
     folding.representatives_ = refinement.representatives();
     const auto stands_for_itself = [&](std::int32_t device) {
         return folding.representatives_[static_cast<std::size_t>(device)] == device;
@@ -170,6 +173,7 @@ std::optional<Folding> Folding::find(const Problem& problem, StrategyTensors& te
         return std::nullopt;
     folding.rows_ = refinement.fold(folding.folded_);
     if (folding.rows_.empty()) return std::nullopt;
+    folding.parts_ = refinement.take_parts();
     return folding;
 }
 

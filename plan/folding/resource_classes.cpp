@@ -4,19 +4,14 @@
 #include <map>
 #include <utility>
 
-#include "plan/tasks/resource_sets.h"
-#include "plan/tasks/task_graph.h"
-
 namespace partita::plan {
 
-ResourceClasses::ResourceClasses(const Problem& problem)
-    : devices_(problem.device_count()),
-      seen_(static_cast<std::size_t>(resource_count_of(problem))),
-      of_devices_(static_cast<std::size_t>(devices_)) {
+ResourceClasses::ResourceClasses(const Problem& problem) : devices_(problem.device_count()) {
     for (int d = 0; d < devices_; ++d) classes_.push_back(problem.prices().device_class(d));
     const std::int32_t channels = problem.prices().device_class_count();
     count_ = problem.machine().channels().empty() ? channels : channels + 1;
     classes_.insert(classes_.end(), problem.machine().channels().size(), channels);
+    seen_.resize(classes_.size());
 }
 
 std::vector<std::int32_t> ResourceClasses::representatives() const {
@@ -30,26 +25,13 @@ std::vector<std::int32_t> ResourceClasses::representatives() const {
     return representatives;
 }
 
-std::uint64_t ResourceClasses::seen_by(std::size_t member) const {
-    if (std::cmp_greater_equal(member, devices_)) {
-        return seen_[member + 2 * static_cast<std::size_t>(devices_)].value();
-    }
-    const auto device = static_cast<int>(member);
-    Hash hash = of_devices_[member];
-    for (const std::int32_t row : {compute_row(device), send_row(device), receive_row(device)}) {
-        hash.add(static_cast<std::int64_t>(seen_[static_cast<std::size_t>(row)].value()));
-    }
-    return hash.value();
-}
-
 bool ResourceClasses::part() {
     std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> parted;
     for (std::size_t i = 0; i < classes_.size(); ++i) {
         const auto next = static_cast<std::int32_t>(parted.size());
-        classes_[i] = parted.emplace(std::pair(classes_[i], seen_by(i)), next).first->second;
+        classes_[i] = parted.emplace(std::pair(classes_[i], seen_[i].value()), next).first->second;
     }
     seen_.assign(seen_.size(), {});
-    of_devices_.assign(of_devices_.size(), {});
     return std::exchange(count_, static_cast<std::int32_t>(parted.size())) != count_;
 }
 

@@ -85,29 +85,12 @@ void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses&
         const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
         for (const std::int32_t r : resource_sets.resources()[set]) classes.saw(r, found_.back());
     }
-    tell_parts(classes);
-    tell_buffers(classes);
+    classify_buffers(classes);
+    tell_reads(classes);
 }
 
-/// What parts find.
-void TensorFolding::tell_parts(ResourceClasses& classes) const {
-    for (std::size_t e = 0; e < tasks_.steps.size(); ++e) {
-        const TensorStep& step = tasks_.steps[e];
-        if (step.parts == 0) continue;
-        const Block& block = blocks_[static_cast<std::size_t>(events_.events[e].block)];
-        for (std::size_t part = 0; part < step.parts; ++part) {
-            Hash hash;
-            hash.add(static_cast<std::int64_t>(e));
-            for (const Source& source : sources_of(tasks_, step, part)) {
-                hash.add(number(class_of(source.task, classes)));
-                hash.add(source.buffer >= 0 ? 1 : 0);
-            }
-            classes.device_saw(block.places[part].device, hash.value());
-        }
-    }
-}
-
-void TensorFolding::tell_buffers(ResourceClasses& classes) const {
+void TensorFolding::classify_buffers(ResourceClasses& classes) {
+    buffers_.clear();
     std::size_t event = 0;
     for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
         while (b >= tasks_.steps[event].buffers) ++event;
@@ -121,6 +104,7 @@ void TensorFolding::tell_buffers(ResourceClasses& classes) const {
               number(class_of(buffer.writer, classes))}) {
             hash.add(trait);
         }
+        buffers_.push_back(hash.value());
         classes.device_saw(buffer.device, hash.value());
     }
     for (const PersistentBytes& kept : tasks_.persistent) {
@@ -128,6 +112,34 @@ void TensorFolding::tell_buffers(ResourceClasses& classes) const {
         hash.add(static_cast<std::int64_t>(kept.kind));
         hash.add(kept.bytes.raw());
         classes.device_saw(kept.device, hash.value());
+    }
+}
+
+/// What tasks and parts find on the device.
+void TensorFolding::tell_reads(ResourceClasses& classes) const {
+    for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
+        for (const std::int32_t buffer : tasks_.reads[task]) {
+            const auto b = static_cast<std::size_t>(buffer);
+            Hash hash;
+            hash.add(number(found_[task]));
+            hash.add(number(buffers_[b]));
+            classes.device_saw(tasks_.buffers[b].device, hash.value());
+        }
+    }
+    for (std::size_t e = 0; e < tasks_.steps.size(); ++e) {
+        const TensorStep& step = tasks_.steps[e];
+        if (step.parts == 0) continue;
+        const Block& block = blocks_[static_cast<std::size_t>(events_.events[e].block)];
+        for (std::size_t part = 0; part < step.parts; ++part) {
+            Hash hash;
+            hash.add(static_cast<std::int64_t>(e));
+            for (const Source& source : sources_of(tasks_, step, part)) {
+                hash.add(number(class_of(source.task, classes)));
+                if (source.buffer < 0) continue;
+                hash.add(number(buffers_[static_cast<std::size_t>(source.buffer)]));
+            }
+            classes.device_saw(block.places[part].device, hash.value());
+        }
     }
 }
 
@@ -143,10 +155,9 @@ struct TensorFolding::Kept {
 /// kept task.
 bool TensorFolding::share_channels(std::span<const std::int32_t> resources,
                                    FoldingRules& rules) const {
-    const auto channels = 3 * static_cast<std::int32_t>(rules.representatives.size());
     std::map<std::int64_t, std::vector<std::int32_t>> own;
     for (const std::int32_t r : resources) {
-        if (r >= channels) own[rules.classes.of(r)].push_back(r);
+        if (rules.classes.is_channel(r)) own[rules.classes.of(r)].push_back(r);
     }
     for (auto& [channel_class, members] : own) {
         const auto [known, is_new] = rules.channels.emplace(channel_class, members);
@@ -160,7 +171,6 @@ bool TensorFolding::share_channels(std::span<const std::int32_t> resources,
 }
 
 bool TensorFolding::keep_tasks(FoldingRules& rules, Kept& kept) const {
-    const auto channels = 3 * static_cast<std::int32_t>(rules.representatives.size());
     std::unordered_set<Class> classes;
     std::unordered_set<std::uint64_t> on_channels;
     for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
@@ -169,7 +179,7 @@ bool TensorFolding::keep_tasks(FoldingRules& rules, Kept& kept) const {
         bool any = false;
         bool all = true;
         for (const std::int32_t r : resources) {
-            if (r >= channels) {
+            if (rules.classes.is_channel(r)) {
                 // Tasks of one class that queue for a channel do not start together.
                 Hash hash;
                 hash.add(number(found_[task]));
@@ -209,7 +219,7 @@ TaskRef TensorFolding::folded(TaskRef ref, const Kept& kept) const {
                     blocks_[static_cast<std::size_t>(block_of(ref))].parts->place[part]);
 }
 
-void TensorFolding::add_tasks(Kept& kept, TensorTasks& folded) const {
+void TensorFolding::add_tasks(const Kept& kept, TensorTasks& folded) const {
     std::vector<TaskRef> before;
     std::vector<std::int32_t> reads;
     for (const std::size_t task : kept.tasks) {

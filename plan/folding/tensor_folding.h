@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/folding/folding.h"
@@ -59,8 +60,8 @@ private:
     [[nodiscard]] Class class_of_task(std::size_t task, std::size_t event,
                                       const ResourceSets& resource_sets,
                                       const ResourceClasses& classes) const;
-    void tell_parts(ResourceClasses& classes) const;
-    void tell_buffers(ResourceClasses& classes) const;
+    void classify_buffers(ResourceClasses& classes);
+    void tell_reads(ResourceClasses& classes) const;
 
     // Of folded():
     struct Kept;
@@ -68,7 +69,7 @@ private:
     [[nodiscard]] bool share_channels(std::span<const std::int32_t> resources,
                                       FoldingRules& rules) const;
     void keep_buffers(const FoldingRules& rules, Kept& kept) const;
-    void add_tasks(Kept& kept, TensorTasks& folded) const;
+    void add_tasks(const Kept& kept, TensorTasks& folded) const;
     void add_steps(const Kept& kept, TensorTasks& folded) const;
     void add_persistent(const FoldingRules& rules, TensorTasks& folded) const;
     [[nodiscard]] TaskRef folded(TaskRef ref, const Kept& kept) const;
@@ -76,7 +77,8 @@ private:
     const TensorEvents& events_;
     const TensorTasks& tasks_;
     std::vector<Block> blocks_;
-    std::vector<Class> found_;  ///< per task
+    std::vector<Class> found_;    ///< per task
+    std::vector<Class> buffers_;  ///< per buffer
 };
 
 }  // namespace partita::plan

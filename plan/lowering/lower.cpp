@@ -100,11 +100,6 @@ TaskKind kind_of(const Op& op, Pass pass) {
 
 }  // namespace
 
-int Lowering::part_at(const OpLayouts& layouts, int place) const {
-    if (!folding_) return place;
-    return folding_->parts(layouts).kept[static_cast<std::size_t>(place)];
-}
-
 std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vector<Found>& found) {
     const Op& op = graph_.op(block.op);
     const TaskKind kind = kind_of(op, block.pass);
@@ -113,10 +108,11 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     const std::optional<PartBlock> before = layouts_.before(block);
     std::vector<TaskId> tasks;
-    const int places =
-        folding_ ? static_cast<int>(folding_->parts(layouts).kept.size()) : layouts.parts;
+    const std::vector<std::int32_t>* const kept =
+        folding_ ? &folding_->parts(layouts).kept : nullptr;
+    const int places = kept != nullptr ? static_cast<int>(kept->size()) : layouts.parts;
     for (int place = 0; place < places; ++place) {
-        const int part = part_at(layouts, place);
+        const int part = kept != nullptr ? (*kept)[static_cast<std::size_t>(place)] : place;
         const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         const auto& sources = backward ? layouts.backward_sources : layouts.forward_sources;

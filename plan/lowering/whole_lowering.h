@@ -50,8 +50,6 @@ private:
     };
 
     void lower(const ScriptStep& step);
-    /// Of the parts that are lowered, the number that the op gives it.
-    [[nodiscard]] int part_at(const OpLayouts& layouts, int place) const;
     std::vector<TaskId> add_parts(const PartBlock& block, const std::vector<Found>& found);
     void connect(TaskId task, std::size_t part, const Found& found);
     void make_views(const Found& viewed, const Found& result);

@@ -61,6 +61,7 @@ protected:
         plan::LoweringCache cache(problem);
         const plan::FoldedTaskGraph folded = lower_folded(problem, strategy, cache);
         EXPECT_EQ(folded.tasks, tasks.size());
+        folds_ = !folded.representatives.empty();
         const plan::Timeline of_few = simulate(folded.graph, plan::Scheduler::pct);
         EXPECT_EQ(of_few.makespan, timeline.makespan);
         for (std::size_t d = 0; d < folded.representatives.size(); ++d) {
@@ -68,6 +69,8 @@ protected:
             EXPECT_EQ(of_few.busy[of], timeline.busy[d]) << d;
         }
     }
+
+    bool folds_ = false;  ///< the strategy that was looked at last
 };
 
 TEST_P(Models, LowerUnderDataParallelAndExpert) {
@@ -89,6 +92,7 @@ TEST_P(Models, LowerUnderDataParallelAndExpert) {
             const Problem problem = plan::make_problem(model.graph, machine, options);
             expect_runs(problem,
                         data_parallel_strategy(problem, data_parallel_devices(problem)[0]));
+            if (!training) EXPECT_TRUE(folds_);
             const GroupGraph groups(problem, make_groups(problem, Grouping::all));
             expect_runs(problem, Grids(groups).strategy({.stages = training ? 2 : 1,
                                                          .groups = devices / (training ? 8 : 4),

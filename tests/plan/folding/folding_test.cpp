@@ -31,8 +31,9 @@ struct Counts {
     int compared = 0;
     int folded = 0;
     int scheduled = 0;
-    std::size_t tasks = 0;  ///< of folded graphs
-    std::size_t whole = 0;  ///< of the same, not folded
+    std::size_t starts = 0;  ///< compared, by each scheduler
+    std::size_t tasks = 0;   ///< of folded graphs
+    std::size_t whole = 0;   ///< of the same, not folded
 };
 
 std::map<std::string, Time> starts_by_name(const Problem& problem, const TaskGraph& tasks,
@@ -67,6 +68,7 @@ void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& c
             const auto of = starts.find(name);
             if (of == starts.end()) continue;  // a fused collective may be named otherwise
             ASSERT_EQ(start, of->second) << name << "\n" << text;
+            ++counts.starts;
         }
         const std::vector<Bytes> peak = peak_memory(whole, expected.commit_order);
         const std::vector<Bytes> peak_found = peak_memory(folded.graph, found.commit_order);
@@ -134,6 +136,7 @@ TEST(Folding, OfRandomStrategiesIsExact) {
               << " of " << counts.whole << " tasks\n";
     EXPECT_GE(counts.folded, support::draws(100));
     EXPECT_GE(counts.scheduled, support::draws(100));
+    EXPECT_GT(100 * counts.starts, 95 * 2 * counts.tasks);
 }
 
 }  // namespace

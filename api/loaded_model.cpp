@@ -101,9 +101,9 @@ void put_attention_in_blocks(LoadedModel& model, int blocks) {
 }
 
 void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
-          graph::MissingKernel missing) {
+          const graph::NumberOf& number, graph::MissingKernel missing) {
     graph::Fused fused =
-        graph::fused(model.graph, kernels, model.file.filename().string(), missing);
+        graph::fused(model.graph, kernels, model.file.filename().string(), number, missing);
     model.graph = std::move(fused.graph);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
         if (fused.counts[i] == 0) continue;
@@ -156,9 +156,9 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     }
     model.products_as_attention = graph::products_as_attention(model.graph, number);
     if (!options.fuse.empty()) {
-        fuse(model, options.fuse, graph::MissingKernel::refuse);
+        fuse(model, options.fuse, number, graph::MissingKernel::refuse);
     } else {
-        fuse(model, framework.fuse, graph::MissingKernel::leave_out);
+        fuse(model, framework.fuse, number, graph::MissingKernel::leave_out);
     }
     model.float32_gradients = float32_gradients;
     if (options.products) set_products(model, *options.products);

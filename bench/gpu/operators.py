@@ -63,6 +63,15 @@ def product_shapes(draw):
     return list(dict.fromkeys(shapes))
 
 
+def unaligned_shapes():
+    """Rows of a matrix begin at multiples of 16 bytes where its columns are multiples of 8 (float32: of 4)."""
+    shapes = [(8192, 768, n) for n in (50256, 50257, 50258, 50260, 30522)] + [(2048, 1024, 50257), (512, 4096, 32003)]
+    shapes += [(2048, 4096, n) for n in (1000, 1001, 4092, 4094, 4095)]
+    shapes += [(2048, k, 4096) for k in (1001, 4092, 4094, 4095)]
+    shapes += [(m, 4096, 4096) for m in (2044, 2046, 2047)]
+    return shapes + [(127, 768, 768), (1023, 1024, 1023), (255, 255, 255), (8192, 771, 3073), (4095, 77, 1025)]
+
+
 def run_product(a, b, out, layout):
     """TN: y = x w^T, forward; NN: dx = dy w; NT: dw = dy^T x, as BLAS names what a framework asks for."""
     if layout == "TN":
@@ -73,14 +82,25 @@ def run_product(a, b, out, layout):
 
 
 def measure_products(folder, pool, draw):
-    table = Table(folder, "products", ("type", "layout", "m", "k", "n"))
-    shapes = product_shapes(draw)
-    for product, layouts, most in (("bfloat16", ("TN", "NN", "NT"), 8e12), ("tf32", ("TN", "NN", "NT"), 1e12),
-                                   ("float32", ("TN", "NT"), 2e11), ("float16", ("TN",), 1e12)):
+    return _products(folder, "products", product_shapes(draw), pool,
+                     (("bfloat16", ("TN", "NN", "NT"), 1), ("tf32", ("TN", "NN", "NT"), 2), ("float32", ("TN", "NT"), 2),
+                      ("float16", ("TN",), 3)))
+
+
+def measure_unaligned_products(folder, pool, _):
+    return _products(folder, "unaligned_products", unaligned_shapes(), pool,
+                     (("bfloat16", ("TN", "NN", "NT"), 1), ("tf32", ("TN", "NN", "NT"), 1), ("float32", ("TN",), 3)))
+
+
+def _products(folder, name, shapes, pool, types):
+    """`types`: which every so many shapes are measured in."""
+    table = Table(folder, name, ("type", "layout", "m", "k", "n"))
+    most_flops = {"bfloat16": 8e12, "tf32": 1.5e12, "float32": 2e11, "float16": 1e12}
+    for product, layouts, step in types:
+        most = most_flops[product]
         torch.backends.cuda.matmul.allow_tf32 = product == "tf32"
         dtype = TYPES.get(product, torch.float32)
         width = torch.empty(0, dtype=dtype).element_size()
-        step = {"bfloat16": 1, "tf32": 2, "float32": 2, "float16": 3}[product]
         for m, k, n in shapes[::step]:
             if 2.0 * m * k * n > most:
                 continue
@@ -213,10 +233,21 @@ def row_operators():
 
 
 def measure_rows(folder, pool, draw):
-    table = Table(folder, "rows", ("operator", "type", "rows", "columns"))
     shapes = [(rows, columns) for columns in (768, 4096) for rows in (128, 2048, 16384)]
     shapes += [(4096, 50304), (24576, 1024)]
     shapes += [(round(2 ** draw.uniform(4, 17)), 8 * round(2 ** draw.uniform(3, 11))) for _ in range(22)]
+    return _rows(folder, "rows", shapes, pool)
+
+
+def measure_odd_rows(folder, pool, _):
+    """Columns that are no multiples of 8, few of them, and few rows: logits, attention over images, classes."""
+    return _rows(folder, "odd_rows", [(4096, 50257), (8192, 30522), (98304, 197), (12288, 577), (1024, 1000), (128, 1001),
+                                      (32768, 77), (65536, 33), (1 << 20, 12), (8, 65537), (3, 1 << 22), (16384, 771)],
+                 pool)
+
+
+def _rows(folder, name, shapes, pool):
+    table = Table(folder, name, ("operator", "type", "rows", "columns"))
     for kind in ("bfloat16", "float32"):
         dtype = TYPES[kind]
         for rows, columns in shapes:
@@ -284,7 +315,8 @@ def measure_convolutions(folder, pool, _):
               (128, 28, 3, 128, 1), (512, 28, 1, 256, 1), (256, 28, 3, 256, 2), (256, 14, 1, 1024, 1),
               (512, 28, 1, 1024, 2), (1024, 14, 1, 256, 1), (256, 14, 3, 256, 1), (1024, 14, 1, 512, 1),
               (512, 14, 3, 512, 2), (512, 7, 1, 2048, 1), (1024, 14, 1, 2048, 2), (2048, 7, 1, 512, 1), (512, 7, 3, 512, 1)]
-    for kind, layout in (("bfloat16", "channels_last"), ("tf32", "channels_first"), ("float32", "channels_first")):
+    for kind, layout in (("bfloat16", "channels_last"), ("bfloat16", "channels_first"), ("tf32", "channels_first"),
+                         ("float32", "channels_first")):
         torch.backends.cudnn.allow_tf32 = kind == "tf32"
         dtype = TYPES.get(kind, torch.float32)
         order = torch.channels_last if layout == "channels_last" else torch.contiguous_format
@@ -363,8 +395,9 @@ def _transfers(table):
     return count
 
 
-FAMILIES = {"host": measure_host, "products": measure_products, "batched_products": measure_batched_products,
-            "attention": measure_attention, "rows": measure_rows, "embedding": measure_tables,
+FAMILIES = {"host": measure_host, "products": measure_products, "unaligned_products": measure_unaligned_products,
+            "batched_products": measure_batched_products,
+            "attention": measure_attention, "rows": measure_rows, "odd_rows": measure_odd_rows, "embedding": measure_tables,
             "update": measure_updates, "convolution": measure_convolutions}
 
 

@@ -15,15 +15,10 @@
 // scores that somebody else reads.
 #pragma once
 
-#include <functional>
-#include <optional>
-
+#include "graph/fusion/number_of.h"
 #include "graph/op_graph.h"
 
 namespace partita::graph {
-
-/// The value of a tensor of one element; nullopt: it is not known.
-using NumberOf = std::function<std::optional<double>(TensorId)>;
 
 struct FusedAttention {
     OpGraph graph;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <memory>
+#include <numbers>
 #include <set>
 #include <utility>
 
@@ -43,6 +45,30 @@ constexpr std::array kKernels = {
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
 };
+
+/// A kernel that is ONNX's Gelu of x where its other letters are these numbers.
+struct GeluForm {
+    std::string_view name;
+    std::string_view approximate;
+    std::vector<std::pair<std::string_view, double>> numbers;
+};
+
+/// Source: Hendrycks, Gimpel, Gaussian Error Linear Units, 2016, section 2.
+const std::vector<GeluForm>& gelu_forms() {
+    static const std::vector<GeluForm> kForms = {
+        {.name = "gelu",
+         .approximate = "none",
+         .numbers = {{"a", std::numbers::sqrt2}, {"b", 1.0}, {"c", 0.5}}},
+        {.name = "gelu-tanh",
+         .approximate = "tanh",
+         .numbers = {{"h", 0.5},
+                     {"p", 3.0},
+                     {"c", 0.044715},
+                     {"k", std::numbers::sqrt2 * std::numbers::inv_sqrtpi},
+                     {"o", 1.0}}},
+    };
+    return kForms;
+}
 
 /// A letter, or an operator of further nodes.
 struct Node {
@@ -130,6 +156,7 @@ private:
 
 /// What an expression was found as.
 struct Match {
+    std::string name;  ///< of the kernel, or its expression
     std::map<std::string, TensorId> letters;
     std::set<OpId> ops;
 };
@@ -204,8 +231,9 @@ private:
 class KernelFusion {
 public:
     /// `kernels`: by their last op.
-    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, bool views)
-        : from_(from), kernels_(kernels), views_(views), copy_(from) {
+    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, bool views,
+                 const NumberOf& number)
+        : from_(from), kernels_(kernels), views_(views), number_(number), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.ops) {
                 if (op != root) inner_.insert(op);
@@ -218,8 +246,13 @@ public:
             const OpId id(i);
             if (inner_.contains(id)) continue;
             const auto kernel = kernels_.find(id);
-            copy_.add(kernel == kernels_.end() ? as_view(from_.op(id))
-                                               : kernel_op(id, kernel->second));
+            if (kernel == kernels_.end()) {
+                copy_.add(as_view(from_.op(id)));
+            } else if (const GeluForm* const form = gelu_form(id, kernel->second)) {
+                copy_.add(gelu_op(id, kernel->second, *form));
+            } else {
+                copy_.add(kernel_op(id, kernel->second));
+            }
         }
         return std::move(copy_.to);
     }
@@ -227,6 +260,37 @@ public:
 private:
     [[nodiscard]] Op as_view(Op op) const {
         if (views_ && is_transpose(op)) op.domain = "partita";
+        return op;
+    }
+
+    /// Are its constants those of the function? Files may have them in 16 bits.
+    [[nodiscard]] const GeluForm* gelu_form(OpId root, const Match& kernel) const {
+        constexpr double kRounding = 1.0 / 256;
+        const auto is_number = [&](const std::pair<std::string_view, double>& wanted) {
+            const auto value = number_(kernel.letters.at(std::string(wanted.first)));
+            return value && std::abs(*value - wanted.second) <= kRounding * wanted.second;
+        };
+        for (const GeluForm& form : gelu_forms()) {
+            if (form.name != kernel.name) continue;
+            const TensorId x = kernel.letters.at("x");
+            const bool broadcasts =
+                from_.tensor(x).shape != from_.tensor(from_.op(root).outputs[0]).shape;
+            if (!broadcasts && number_ && std::ranges::all_of(form.numbers, is_number)) {
+                return &form;
+            }
+        }
+        return nullptr;
+    }
+
+    [[nodiscard]] Op gelu_op(OpId root, const Match& kernel, const GeluForm& form) const {
+        const Op& last = from_.op(root);
+        Op op;
+        op.name = last.name;
+        op.type = "Gelu";
+        op.block = last.block;
+        op.inputs = {kernel.letters.at("x")};
+        op.outputs = last.outputs;
+        op.attributes.set("approximate", std::string(form.approximate));
         return op;
     }
 
@@ -270,6 +334,7 @@ private:
     const OpGraph& from_;
     const std::map<OpId, Match>& kernels_;
     bool views_;
+    const NumberOf& number_;
     std::set<OpId> inner_;
     GraphCopy copy_;
 };
@@ -281,12 +346,12 @@ std::span<const NamedKernel> named_kernels() {
 }
 
 Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file,
-            MissingKernel missing) {
+            const NumberOf& number, MissingKernel missing) {
     std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
     bool views = false;
-    const auto find_pattern = [&](std::string_view text) {
+    const auto find_pattern = [&](const std::string& name, std::string_view text) {
         const Node pattern = ExpressionParser(text, file).run();
         const Matcher matcher(graph, pattern);
         int count = 0;
@@ -294,6 +359,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             for (Match& match : matcher.at(OpId(i))) {
                 const auto is_taken = [&](OpId op) { return taken.contains(op); };
                 if (std::ranges::any_of(match.ops, is_taken)) continue;
+                match.name = name;
                 taken.insert(match.ops.begin(), match.ops.end());
                 found.emplace(OpId(i), std::move(match));
                 ++count;
@@ -309,7 +375,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             counts[k] = static_cast<int>(std::ranges::count_if(graph.ops(), is_transpose));
             views = counts[k] > 0;
         } else {
-            counts[k] = find_pattern(text);
+            counts[k] = find_pattern(kernels[k], text);
         }
         if (counts[k] > 0 || missing == MissingKernel::leave_out) continue;
         throw UsageError(fmt::format(
@@ -317,7 +383,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             "the model has it (partita inspect --ops shows it).",
             file, kernels[k], text == kernels[k] ? "" : fmt::format(" ({})", text)));
     }
-    return {.graph = KernelFusion(graph, found, views).run(), .counts = std::move(counts)};
+    return {.graph = KernelFusion(graph, found, views, number).run(), .counts = std::move(counts)};
 }
 
 }  // namespace partita::graph

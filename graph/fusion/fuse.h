@@ -12,6 +12,9 @@
 // its body (op_rules_pointwise.cpp): what they hand each other is neither kept nor moved, and the
 // backward computes it once more. Nothing is fused whose inner values somebody else reads, too.
 //
+// "gelu" and "gelu-tanh" whose constants are known, and are those of the function, become ONNX's Gelu,
+// which engines have one kernel for; with other constants they are kernels like others.
+//
 // "transposes" is none of these: every Transpose becomes one of the domain "partita", a view that
 // moves nothing, as in engines whose kernels read through strides.
 #pragma once
@@ -22,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/fusion/number_of.h"
 #include "graph/op_graph.h"
 
 namespace partita::graph {
@@ -47,6 +51,6 @@ enum class MissingKernel : std::uint8_t { refuse, leave_out };
 /// `kernels`: names, or expressions; an op goes to the first that it is found in. Throws UsageError
 /// naming `file` and the kernel for one that is neither, or that the model has not.
 Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file,
-            MissingKernel missing = MissingKernel::refuse);
+            const NumberOf& number, MissingKernel missing = MissingKernel::refuse);
 
 }  // namespace partita::graph

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "runtime/execute/made_up_values.h"
+#include "runtime/kernels/row_blocks.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -115,13 +116,25 @@ at::Tensor LossWork::gradient_of(const at::Tensor& output, const Store& store) {
 
 /// `rows`: of a type that is as wide or wider.
 at::Tensor LossWork::gradient_of_classes(const at::Tensor& output, const at::Tensor& rows) {
-    const at::Tensor distance = output - rows;
-    const at::Tensor hit = is_here_.to(distance.scalar_type());
+    const at::ScalarType wide = at::promote_types(output.scalar_type(), rows.scalar_type());
+    const at::Tensor hit = is_here_.to(wide);
     const at::Tensor chosen = at::sum(at::gather(output, -1, target_) * hit, at::kDouble);
     const at::Tensor all = at::sum(rows, at::kDouble);
     value_ = (counts_rows_ ? all - chosen : -chosen) * share_;
-    const at::Tensor gradient = at::exp(distance).scatter_add_(-1, target_, -hit).mul_(share_);
-    return gradient.to(output.scalar_type());
+    at::Tensor gradient = at::empty_like(output, at::MemoryFormat::Contiguous);
+    if (gradient.numel() == 0) return gradient;
+    const auto matrix = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
+    const at::Tensor to = matrix(gradient);
+    const at::Tensor logits = matrix(output);
+    const at::Tensor sums = matrix(rows);
+    const at::Tensor classes = matrix(target_);
+    const at::Tensor hits = matrix(hit);
+    for_row_blocks(logits, [&](std::int64_t first, std::int64_t count) {
+        const auto block = [&](const at::Tensor& x) { return x.narrow(0, first, count); };
+        const at::Tensor distance = block(logits) - block(sums);
+        block(to).copy_(distance.exp_().scatter_add_(1, block(classes), -block(hits)).mul_(share_));
+    });
+    return gradient;
 }
 
 void LossWork::run(Store& store) {

@@ -27,6 +27,21 @@ void UpdateWork::start(const at::Tensor& value) {
     if (optimizer_ == Optimizer::adam) second_ = zeros();
 }
 
+/// ATen's kernel reads and writes parameter, gradient and both moments once, all of one type.
+bool UpdateWork::is_one_kernel(const at::Tensor& exact) const {
+    return optimizer_ == Optimizer::adam && exact.scalar_type() == first_.scalar_type() &&
+           (exact.is_cpu() || exact.is_cuda()) && exact.is_contiguous() && exact.numel() > 0;
+}
+
+void UpdateWork::update_at_once(const at::Tensor& exact, const at::Tensor& gradient) {
+    if (!count_.defined()) count_ = at::zeros({}, first_.options());
+    count_.add_(1);
+    at::_fused_adam_({exact}, {gradient}, {first_}, {second_}, /*max_exp_avg_sqs=*/{}, {count_},
+                     options_.rate, options_.first_decay, options_.second_decay,
+                     /*weight_decay=*/0.0, options_.epsilon, /*amsgrad=*/false,
+                     /*maximize=*/false);
+}
+
 at::Tensor UpdateWork::direction(const at::Tensor& gradient) {
     switch (optimizer_) {
     case Optimizer::sgd: return gradient;
@@ -50,7 +65,12 @@ void UpdateWork::run(Store& store) {
     const at::Tensor gradient = gradient_.get(store);
     if (keeps_gradient_) latest_gradient_ = gradient.clone();
     const at::Tensor exact = master_.defined() ? master_ : value;
-    exact.add_(direction(gradient.to(exact.scalar_type())), -options_.rate);
+    const at::Tensor wide = gradient.to(exact.scalar_type());
+    if (is_one_kernel(exact)) {
+        update_at_once(exact, wide.contiguous());
+    } else {
+        exact.add_(direction(wide), -options_.rate);
+    }
     if (master_.defined()) value.copy_(master_);
     for (const Resident& resident : target_.residents)
         resident.patch.copy(store[resident.buffer], value);

@@ -54,6 +54,8 @@ public:
 
 private:
     void start(const at::Tensor& value);
+    [[nodiscard]] bool is_one_kernel(const at::Tensor& exact) const;
+    void update_at_once(const at::Tensor& exact, const at::Tensor& gradient);
     /// What is subtracted, apart from the rate.
     [[nodiscard]] at::Tensor direction(const at::Tensor& gradient);
 
@@ -65,6 +67,7 @@ private:
     at::Tensor master_;  ///< float32, of a narrower parameter
     at::Tensor first_;   ///< velocity, or the first moment
     at::Tensor second_;
+    at::Tensor count_;  ///< of updates, where the kernel reads it
     bool keeps_gradient_ = false;
     at::Tensor latest_gradient_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/kernels/matrix_product.h"
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +74,52 @@ bool has_history(const at::Tensor& a, const at::Tensor& b) {
     return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
 }
 
+/// Elements that tensor cores' wide loads take at once, 16 bytes; 1: the product has no such loads.
+std::int64_t wide_load(const at::Tensor& a) {
+    constexpr std::int64_t kBytes = 16;
+    const bool is_narrow = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
+    const bool is_tf32 = a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+    return a.is_cuda() && (is_narrow || is_tf32) ? kBytes / a.element_size() : 1;
+}
+
+std::int64_t rounded_up(std::int64_t extent, std::int64_t multiple) {
+    return (extent + multiple - 1) / multiple * multiple;
+}
+
+/// The dim along which its elements are neighbours.
+std::size_t dense_dim(const at::Tensor& matrix) {
+    return matrix.stride(0) == 1 && matrix.stride(1) != 1 ? 0 : 1;
+}
+
+/// The matrix with zeros behind its rows and columns, laid out as it is.
+at::Tensor with_room(const at::Tensor& matrix, std::int64_t rows, std::int64_t columns) {
+    if (matrix.size(0) == rows && matrix.size(1) == columns) return matrix;
+    if (dense_dim(matrix) == 0) return with_room(matrix.t(), columns, rows).t();
+    at::Tensor wider = at::empty({rows, columns}, matrix.options());
+    wider.narrow(0, matrix.size(0), rows - matrix.size(0)).zero_();
+    wider.narrow(1, matrix.size(1), columns - matrix.size(1)).zero_();
+    wider.narrow(0, 0, matrix.size(0)).narrow(1, 0, matrix.size(1)).copy_(matrix);
+    return wider;
+}
+
+/// Do copies pay? They move each element once or twice, a product uses it by as many multiply-adds
+/// as the harmonic mean of the extents; where rows begin anywhere it takes about six times as long
+/// (bfloat16, 50,257 instead of 50,304 columns on an H200, docs/hardware.md).
+bool is_worth_room(const at::Tensor& a, const at::Tensor& b) {
+    constexpr double kLeast = 128;  // multiply-adds per element
+    const auto m = static_cast<double>(a.size(0));
+    const auto k = static_cast<double>(a.size(1));
+    const auto n = static_cast<double>(b.size(1));
+    return m > 0 && k > 0 && n > 0 && 1 / m + 1 / k + 1 / n <= 1 / kLeast;
+}
+
+/// a b by ATen, in rows that begin where wide loads can.
+at::Tensor aten_product(const at::Tensor& a, const at::Tensor& b) {
+    const std::int64_t multiple = wide_load(a);
+    if (multiple == 1 || has_history(a, b) || !is_worth_room(a, b)) return at::mm(a, b);
+    return product_with_room(a, b, multiple);
+}
+
 bool is_one(const at::Scalar& factor) {
     return factor.to<double>() == 1.0;
 }
@@ -104,6 +152,21 @@ at::Tensor one_by_one(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
+at::Tensor product_with_room(const at::Tensor& a, const at::Tensor& b, std::int64_t multiple) {
+    // Along which operands and result have their rows: m, k, n.
+    std::array<std::int64_t, 3> extents{a.size(0), a.size(1), b.size(1)};
+    std::array<bool, 3> is_dense_dim{false, false, true};
+    is_dense_dim[dense_dim(a)] = true;
+    is_dense_dim[1 + dense_dim(b)] = true;
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+        if (is_dense_dim[d]) extents[d] = rounded_up(extents[d], multiple);
+    }
+    const auto [m, k, n] = extents;
+    return at::mm(with_room(a, m, k), with_room(b, k, n))
+        .narrow(0, 0, a.size(0))
+        .narrow(1, 0, b.size(1));
+}
+
 bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {
     return is_float_on_cpu(a) && is_float_on_cpu(b) && is_large(a, b) &&
            (is_dense(a) || b.size(1) >= kWorthACopy) && (is_dense(b) || a.size(0) >= kWorthACopy) &&
@@ -111,7 +174,7 @@ bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
-    return suits_one_dnn(a, b) ? one_dnn_product(a, b, {}) : at::mm(a, b);
+    return suits_one_dnn(a, b) ? one_dnn_product(a, b, {}) : aten_product(a, b);
 }
 
 at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,

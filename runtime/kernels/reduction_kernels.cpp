@@ -12,6 +12,7 @@
 #include "runtime/kernels/elements.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/operands.h"
+#include "runtime/kernels/row_blocks.h"
 
 namespace partita::runtime {
 
@@ -117,12 +118,18 @@ Tensors reduce_log_sum(const KernelCall& call) {
 Tensors reduce_log_sum_exp(const KernelCall& call) {
     const at::Tensor x = real_of(call.operand(0));
     const Reduction reduction = reduction_of(call);
-    const bool nothing = reduction.is_noop || reduction.dims.empty();
     const at::ScalarType type = held_type(call.op.results[0].dtype);
-    const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), type));
-    const at::Tensor result =
-        nothing ? wide : at::logsumexp(wide, reduction.dims, reduction.keeps_dims);
-    return {result.to(type)};
+    const at::ScalarType wide = at::promote_types(x.scalar_type(), type);
+    if (reduction.is_noop || reduction.dims.empty()) return {x.to(type)};
+    const std::int64_t last = x.dim() - 1;
+    if (reduction.dims == graph::Shape{last} && x.numel() > 0) {
+        const at::Tensor rows = log_sum_exp_of_rows(x.reshape({-1, x.size(last)}), wide);
+        graph::Shape shape = x.sizes().vec();
+        shape.back() = 1;
+        const at::Tensor result = rows.reshape(shape).to(type);
+        return {reduction.keeps_dims ? result : result.squeeze(last)};
+    }
+    return {at::logsumexp(x.to(wide), reduction.dims, reduction.keeps_dims).to(type)};
 }
 
 Tensors reduce_prod(const KernelCall& call) {

@@ -57,6 +57,19 @@ bool MicroBatchCosts::knows_shares(OpId op) const {
     return true;
 }
 
+/// Does a micro-batch read its own part of the operand? Also of what is the same for all, but has
+/// their dim: a mask.
+bool MicroBatchCosts::is_cut(OpId op, std::size_t operand) const {
+    const std::vector<graph::BatchDigit>& digits = problem_.facts().batch_digits(op);
+    const auto has_batch = [&](const graph::DimRule& dim) {
+        return std::ranges::any_of(dim.factors, [&](std::int32_t factor) {
+            return digits[static_cast<std::size_t>(factor)].extent > 0;
+        });
+    };
+    return problem_.facts().is_batched(problem_.graph().op(op).inputs[operand]) ||
+           std::ranges::any_of(problem_.facts().rule(op).operands[operand].dims, has_batch);
+}
+
 std::optional<plan::PartSize> MicroBatchCosts::share_of(OpId id) const {
     if (!knows_shares(id)) return std::nullopt;
     const graph::Op& op = problem_.graph().op(id);
@@ -64,8 +77,7 @@ std::optional<plan::PartSize> MicroBatchCosts::share_of(OpId id) const {
     if (runs(id) == 1) return size;
     size.flops = Flops(size.flops.raw() / micro_batches_);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid() || !problem_.facts().is_batched(op.inputs[i])) continue;
-        size.operands[i] /= micro_batches_;
+        if (op.inputs[i].valid() && is_cut(id, i)) size.operands[i] /= micro_batches_;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         if (problem_.facts().is_batched(op.outputs[i])) size.results[i] /= micro_batches_;

@@ -7,7 +7,7 @@
 //
 // Cutting a batch makes work larger: every micro-batch reads the parameters again, and none of its
 // tasks is shorter than a launch. A micro-batch handles the m-th share of the tensors that differ
-// between micro-batches and all of the others; where it is not known what a share costs (measured
+// between micro-batches, or have their dim, and all of the others; where it is not known what a share costs (measured
 // costs, a batch that m does not divide) it counts as the m-th share of what the whole costs at
 // least.
 //
@@ -74,6 +74,7 @@ private:
     [[nodiscard]] Time least_of_activations(graph::OpId op, int device) const;
     [[nodiscard]] PassCost pass(graph::OpId op, int device, Time whole, Time share) const;
     [[nodiscard]] bool knows_shares(graph::OpId op) const;
+    [[nodiscard]] bool is_cut(graph::OpId op, std::size_t operand) const;
 
     const plan::Problem& problem_;
     int micro_batches_;

@@ -4,7 +4,10 @@
 // autograd finds for them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,7 +110,7 @@ TEST_P(FusedKernels, ComputeWhatTheirOpsCompute) {
     }
     GetParam().build(plain, ids);
     plain.add_output("y", plain.ops().back().outputs[0]);
-    const OpGraph with = graph::fused(plain, {GetParam().kernel}, "model.onnx").graph;
+    const OpGraph with = graph::fused(plain, {GetParam().kernel}, "model.onnx", {}).graph;
     const graph::OpId id(with.op_count() - 2);
     ASSERT_EQ(with.op(id).type, "Pointwise");
 
@@ -142,6 +145,57 @@ TEST_P(FusedKernels, ComputeWhatTheirOpsCompute) {
     const Tensors one = kernel.backward({}, saved, Tensors(1), Tensors{given}, last);
     EXPECT_TRUE(at::allclose(one.back(), gradients.back(), 1e-4, 1e-5));
     EXPECT_TRUE(operands.size() == 1 || !one.front().defined());
+}
+
+/// By the place of an operand: its value. The others are known to nobody.
+using Numbers = std::vector<std::pair<std::size_t, double>>;
+
+/// Of the kernel's case: what it becomes where those operands are such numbers.
+void becomes(const char* kernel, const Numbers& numbers, const char* type) {
+    SCOPED_TRACE(std::string(kernel) + " as " + type);
+    const Case& found = *std::ranges::find_if(
+        kCases, [&](const Case& each) { return std::string_view(each.kernel) == kernel; });
+    OpGraph plain;
+    std::vector<TensorId> ids;
+    for (const graph::Shape& shape : found.operands) {
+        ids.push_back(plan::add_source(plain, "x" + std::to_string(ids.size()),
+                                       graph::TensorRole::input, shape));
+    }
+    found.build(plain, ids);
+    plain.add_output("y", plain.ops().back().outputs[0]);
+    const graph::NumberOf number = [&](TensorId t) -> std::optional<double> {
+        for (const auto& [operand, value] : numbers) {
+            if (ids[operand] == t) return value;
+        }
+        return std::nullopt;
+    };
+    const OpGraph with = graph::fused(plain, {kernel}, "model.onnx", number).graph;
+    const graph::Op& op = with.op(graph::OpId(with.op_count() - 2));
+    ASSERT_EQ(op.type, type);
+    if (op.type != "Gelu") return;
+    EXPECT_EQ(op.inputs.size(), 1U);
+
+    at::manual_seed(1);
+    const at::Tensor x = at::randn(kShape) * 3;
+    Tensors operands(ids.size());
+    for (const auto& [operand, value] : numbers) operands[operand] = at::scalar_tensor(value);
+    for (at::Tensor& operand : operands) {
+        if (!operand.defined()) operand = x;
+    }
+    const at::Tensor expected = run_graph(plain, operands, kNoSource)[0];
+    EXPECT_TRUE(at::allclose(run_graph(with, operands, kNoSource)[0], expected, 1e-5, 1e-6));
+}
+
+TEST(FusedKernels, GeluOfItsOwnConstantsIsOneOperator) {
+    constexpr double kRoot = 1.4142135623730951;
+    becomes("gelu", {{0, kRoot}, {1, 1.0}, {2, 0.5}}, "Gelu");
+    becomes("gelu", {{0, kRoot}, {1, 1.0}, {2, 0.25}}, "Pointwise");
+    becomes("gelu", {{0, kRoot}, {1, 1.0}}, "Pointwise");
+    const Numbers tanh{{0, 0.044715}, {1, 0.5}, {2, 0.7978845608028654}, {3, 1.0}, {4, 3.0}};
+    becomes("gelu-tanh", tanh, "Gelu");
+    Numbers squared = tanh;
+    squared.back().second = 2.0;
+    becomes("gelu-tanh", squared, "Pointwise");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FusedKernels, testing::ValuesIn(kCases));

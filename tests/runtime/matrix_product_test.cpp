@@ -51,6 +51,23 @@ TEST(MatrixProduct, OfAllStridesIsThatOfAten) {
     }
 }
 
+TEST(MatrixProduct, WithRoomBehindRowsIsTheSame) {
+    at::manual_seed(2);
+    const at::TensorOptions doubles = floats().dtype(at::kDouble);
+    for (const std::int64_t m : {1, 8, 13}) {
+        for (const std::int64_t n : {1, 16, 21}) {
+            for (const auto& [a_name, a] : matrices(m, 11)) {
+                for (const auto& [b_name, b] : matrices(11, n)) {
+                    const at::Tensor product = product_with_room(a.to(doubles), b.to(doubles), 8);
+                    EXPECT_LE(difference(product, at::mm(a.to(doubles), b.to(doubles))), 1e-12)
+                        << m << " x " << n << ", " << a_name << ", " << b_name;
+                    EXPECT_EQ(product.stride(0) % 8, 0);
+                }
+            }
+        }
+    }
+}
+
 TEST(MatrixProduct, WithGapsThatAreUsedSeldomStaysWithAten) {
     const at::Tensor few = at::randn({20, 1000}, floats());
     for (const auto& [name, many] : matrices(1000, 200)) {

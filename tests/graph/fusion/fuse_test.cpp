@@ -42,7 +42,7 @@ protected:
     }
     [[nodiscard]] std::vector<std::string> types(const std::vector<std::string>& kernels) const {
         std::vector<std::string> types;
-        const Fused result = fused(graph_, kernels, "model.onnx");
+        const Fused result = fused(graph_, kernels, "model.onnx", {});
         for (const Op& op : result.graph.ops()) {
             if (op.kind == OpKind::compute) types.push_back(op.type);
         }
@@ -50,7 +50,7 @@ protected:
     }
     [[nodiscard]] std::string refusal(const std::string& kernel) const {
         try {
-            static_cast<void>(fused(graph_, {kernel}, "model.onnx"));
+            static_cast<void>(fused(graph_, {kernel}, "model.onnx", {}));
         } catch (const UsageError& error) {
             return error.what();
         }
@@ -64,7 +64,7 @@ protected:
 
 TEST_F(Gated, OpsOfAnExpressionBecomeOneKernel) {
     graph_.add_output("y", swiglu());
-    const Fused result = fused(graph_, {"swiglu"}, "model.onnx");
+    const Fused result = fused(graph_, {"swiglu"}, "model.onnx", {});
     EXPECT_THAT(result.counts, ElementsAre(1));
     check(result.graph);
     const OpId id = *result.graph.find_op("mul");
@@ -86,12 +86,12 @@ TEST_F(Gated, EqualKernelsHaveEqualBodies) {
     const TensorId first = swiglu();
     const TensorId sigmoid = op("sigmoid2", "Sigmoid", {first});
     graph_.add_output("y", op("mul2", "Mul", {op("silu2", "Mul", {first, sigmoid}), up_}));
-    const OpGraph with = fused(graph_, {"swiglu"}, "model.onnx").graph;
+    const OpGraph with = fused(graph_, {"swiglu"}, "model.onnx", {}).graph;
     const auto body = [&](const char* name) {
         return digest(*with.op(*with.find_op(name)).bodies[0].graph);
     };
     EXPECT_NE(body("mul"), body("mul2"));  // their Muls are the other way round
-    const OpGraph plain = fused(graph_, {"Sigmoid(x)"}, "model.onnx").graph;
+    const OpGraph plain = fused(graph_, {"Sigmoid(x)"}, "model.onnx", {}).graph;
     EXPECT_EQ(digest(*plain.op(*plain.find_op("sigmoid")).bodies[0].graph),
               digest(*plain.op(*plain.find_op("sigmoid2")).bodies[0].graph));
 }
@@ -115,14 +115,14 @@ TEST_F(Gated, TransposesBecomeViewsThatMoveNothing) {
     graph_.add_output("y", add_compute(graph_, "turned", "Transpose", {up_},
                                        {up.shape[0], up.shape[2], up.shape[1]}, swap));
     graph_.add_output("z", swiglu());
-    const Fused result = fused(graph_, {"transposes", "swiglu"}, "model.onnx");
+    const Fused result = fused(graph_, {"transposes", "swiglu"}, "model.onnx", {});
     EXPECT_THAT(result.counts, ElementsAre(1, 1));
     check(result.graph);
     const OpId id = *result.graph.find_op("turned");
     EXPECT_EQ(result.graph.op(id).domain, "partita");
     EXPECT_TRUE(rule_of(result.graph, id).alias);
     EXPECT_FALSE(rule_of(graph_, *graph_.find_op("turned")).alias);
-    EXPECT_NE(digest(result.graph), digest(fused(graph_, {"swiglu"}, "model.onnx").graph));
+    EXPECT_NE(digest(result.graph), digest(fused(graph_, {"swiglu"}, "model.onnx", {}).graph));
 }
 
 TEST_F(Gated, TransposesAreRefusedWhereThereAreNone) {
@@ -181,7 +181,7 @@ TEST_F(Gated, WhatTheBackwardReadsIsKept) {
     const TensorId gelu = op("gelu", "Gelu", {sum});
     graph_.add_output("y", op("residual", "Add", {gelu, up_}));
     const auto saved = [&](const char* kernel) {
-        const OpGraph with = fused(graph_, {kernel}, "model.onnx").graph;
+        const OpGraph with = fused(graph_, {kernel}, "model.onnx", {}).graph;
         for (std::size_t i = 0; i < with.op_count(); ++i) {
             if (with.ops()[i].type == "Pointwise") return rule_of(with, OpId(i)).saves_operands;
         }
@@ -201,7 +201,7 @@ TEST_F(Gated, WhatOnlyAConstantsGradientWouldReadIsNotKept) {
         const TensorId mask = add_source(graph, "mask", TensorRole::constant, {8, 4});
         const TensorId scaled = add_compute(graph, "scaled", "Mul", {scores, scale}, kShape);
         graph.add_output("y", add_compute(graph, "masked", "Add", {scaled, mask}, kShape));
-        const OpGraph with = fused(graph, {"Add(Mul(s, c), m)"}, "model.onnx").graph;
+        const OpGraph with = fused(graph, {"Add(Mul(s, c), m)"}, "model.onnx", {}).graph;
         const OpRule rule = rule_of(with, *with.find_op("masked"));
         EXPECT_TRUE(rule.saves_operand(0));   // c
         EXPECT_FALSE(rule.saves_operand(1));  // m
@@ -213,7 +213,7 @@ TEST(NamedKernels, AreExpressionsOfTheirOwn) {
     for (const NamedKernel& kernel : named_kernels()) {
         OpGraph graph;
         add_source(graph, "x", TensorRole::input, {2});
-        EXPECT_THAT([&] { static_cast<void>(fused(graph, {std::string(kernel.name)}, "m")); },
+        EXPECT_THAT([&] { static_cast<void>(fused(graph, {std::string(kernel.name)}, "m", {})); },
                     ::testing::ThrowsMessage<UsageError>(
                         HasSubstr("has no such ops (" + std::string(kernel.expression) + ")")));
         EXPECT_NE(kernel.source, "");

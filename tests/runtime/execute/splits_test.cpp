@@ -294,7 +294,8 @@ class SplitsOfKernels : public Splits {};
 
 // Ops that run as one kernel.
 TEST_P(SplitsOfKernels, GiveTheSame) {
-    model_.graph = graph::fused(model_.graph, {"bias-gelu", "Add(x, y)"}, GetParam().name).graph;
+    model_.graph =
+        graph::fused(model_.graph, {"bias-gelu", "Add(x, y)"}, GetParam().name, {}).graph;
     expect_same_outputs(Over::threads, 12);
     expect_same_training(Over::threads, kMse, 12);
     expect_same_training(Over::processes, kMse, 6);

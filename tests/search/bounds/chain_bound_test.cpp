@@ -332,5 +332,30 @@ TEST(MicroBatchCosts, MicroBatchesMakeWorkLarger) {
     }
 }
 
+// A mask is no part of the batch, but has its dim: a micro-batch reads its own rows of it.
+TEST(MicroBatchCosts, TakeTheirShareOfWhatHasTheDimOfTheBatch) {
+    plan::NetworkBuilder build;
+    const graph::Shape shape{4, 1 << 20};
+    const TensorId x = build.source("x", graph::TensorRole::input, shape);
+    const TensorId mask = build.source("mask", graph::TensorRole::constant, shape);
+    build.add("Add", {x, mask}, {shape});
+    build.add_outputs();
+    const cost::Machine machine = unequal_machine({1}, Time{1}, Time{0});
+    ProblemOptions options;
+    for (const int micro_batches : {1, 2, 4}) {
+        options.policy.micro_batches = micro_batches;
+        const Problem problem = plan::make_problem(build.graph, machine, options);
+        ASSERT_FALSE(problem.facts().is_batched(mask));
+        const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+        const Time value = evaluator
+                               ->evaluate(plan::whole_ops(
+                                   std::vector<int>(build.graph.op_count(), 0), options.policy))
+                               .value;
+        const LowerBound bound = lower_bound(problem);
+        EXPECT_LE(bound.value, value);
+        EXPECT_GE(bound.value.raw() * 1000, value.raw() * 999);
+    }
+}
+
 }  // namespace
 }  // namespace partita::search

@@ -81,7 +81,7 @@ double predicted_memory(const Row& row) {
                       {"sequence", number("seq_len")}},
          .precision = graph::DType::bfloat16,
          .float32_gradients = true});
-    const graph::OpGraph graph = graph::fused(model.graph, of->fuse, of->file).graph;
+    const graph::OpGraph graph = graph::fused(model.graph, of->fuse, of->file, {}).graph;
     const cost::Machine machine = cost::load_machine("dgx-b200");
     plan::ProblemOptions options;
     options.mode = plan::Mode::training;

@@ -92,6 +92,7 @@ void LossWork::find_targets(const graph::Tensor& output, const graph::Region& re
     is_here_ = number.ge(0).to(as);
     target_ = at::clamp_min(number, 0).to(as.device());
     counts_rows_ = own.empty() || own.front().begin == 0;
+    has_all_classes_ = own == graph::Positions{{0, classes}};
 }
 
 double LossWork::value() const {
@@ -121,18 +122,32 @@ at::Tensor LossWork::gradient_of_classes(const at::Tensor& output, const at::Ten
     const at::Tensor chosen = at::sum(at::gather(output, -1, target_) * hit, at::kDouble);
     const at::Tensor all = at::sum(rows, at::kDouble);
     value_ = (counts_rows_ ? all - chosen : -chosen) * share_;
-    at::Tensor gradient = at::empty_like(output, at::MemoryFormat::Contiguous);
-    if (gradient.numel() == 0) return gradient;
     const auto matrix = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
-    const at::Tensor to = matrix(gradient);
-    const at::Tensor logits = matrix(output);
-    const at::Tensor sums = matrix(rows);
-    const at::Tensor classes = matrix(target_);
-    const at::Tensor hits = matrix(hit);
-    for_row_blocks(logits, [&](std::int64_t first, std::int64_t count) {
+    const Rows of{.logits = matrix(output),
+                  .sums = matrix(rows),
+                  .classes = matrix(target_),
+                  .hits = matrix(hit)};
+    if (output.numel() == 0) return at::empty_like(output);
+    return (has_all_classes_ ? whole_gradient(of) : part_gradient(of)).reshape(output.sizes());
+}
+
+/// All classes are here: one kernel gives the shares. Those of the targets are worked out apart, as
+/// 16 bits hold too little of what they lack of 1.
+at::Tensor LossWork::whole_gradient(const Rows& rows) const {
+    const at::Tensor share = (at::gather(rows.logits, 1, rows.classes) - rows.sums).exp_();
+    at::Tensor gradient = at::softmax(rows.logits, 1).mul_(share_);
+    return gradient.scatter_(1, rows.classes,
+                             (share - rows.hits).mul_(share_).to(gradient.scalar_type()));
+}
+
+at::Tensor LossWork::part_gradient(const Rows& rows) const {
+    at::Tensor gradient = at::empty_like(rows.logits, at::MemoryFormat::Contiguous);
+    for_row_blocks(rows.logits, [&](std::int64_t first, std::int64_t count) {
         const auto block = [&](const at::Tensor& x) { return x.narrow(0, first, count); };
-        const at::Tensor distance = block(logits) - block(sums);
-        block(to).copy_(distance.exp_().scatter_add_(1, block(classes), -block(hits)).mul_(share_));
+        const at::Tensor distance = block(rows.logits) - block(rows.sums);
+        const at::Tensor exact =
+            distance.exp_().scatter_add_(1, block(rows.classes), -block(rows.hits));
+        block(gradient).copy_(exact.mul_(share_));
     });
     return gradient;
 }

@@ -48,6 +48,15 @@ public:
 private:
     [[nodiscard]] at::Tensor gradient_of(const at::Tensor& output, const Store& store);
     [[nodiscard]] at::Tensor gradient_of_classes(const at::Tensor& output, const at::Tensor& rows);
+    /// Of cross-entropy, one row per sample: [rows classes], the others [rows 1].
+    struct Rows {
+        at::Tensor logits;
+        at::Tensor sums;     ///< log sum exp of all classes
+        at::Tensor classes;  ///< the target's number, of those that are here
+        at::Tensor hits;     ///< is_here_
+    };
+    [[nodiscard]] at::Tensor whole_gradient(const Rows& rows) const;
+    [[nodiscard]] at::Tensor part_gradient(const Rows& rows) const;
     void find_targets(const graph::Tensor& output, const graph::Region& region,
                       at::TensorOptions as);
 
@@ -58,6 +67,7 @@ private:
     double share_ = 1.0;       ///< of an element or row in a mean
     at::Tensor target_;        ///< or the weights of a sum; undefined: not weighed
     at::Tensor is_here_;       ///< of cross-entropy: 1 where the part has the target, else 0
+    bool has_all_classes_ = false;
     bool counts_rows_ = true;  ///< of cross-entropy: no other part with other classes does
     at::Tensor value_;
 };

@@ -17,6 +17,7 @@
 #include "runtime/execute/part_work.h"
 #include "runtime/execute/residents.h"
 #include "runtime/execute/send_work.h"
+#include "runtime/kernels/causal_masks.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -53,6 +54,10 @@ public:
           sources_(sources),
           placement_(placement),
           options_(options),
+          causal_masks_(graph_,
+                        [this](graph::TensorId t) {
+                            return sources_.read(t, graph::whole_region(graph_.tensor(t).shape));
+                        }),
           residents_(problem, tasks, sources, placement) {}
 
     Program run(std::span<const TaskId> order) {
@@ -185,6 +190,9 @@ private:
                                  box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
+        if (causal_masks_.replace_mask(task.op, state->kernel.op())) {
+            state->kernel.attend_causally();
+        }
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const bool wanted = problem_.facts().has_backward(task.op) && op.inputs[i].valid() &&
                                 problem_.facts().has_gradient(op.inputs[i]);
@@ -332,6 +340,7 @@ private:
     const Placement& placement_;
     const ProgramOptions& options_;
     std::vector<std::int64_t> position_;  ///< in the order, per task
+    CausalMasks causal_masks_;
     std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
     std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
     Residents residents_;

@@ -72,6 +72,12 @@ Tensors matmul_backward(const BackwardCall& call) {
         gradient = gradient.unsqueeze(-2);
     }
     Tensors gradients(call.wanted.size());
+    if (call.wants(0) && call.wants(1) && b_shape.size() == 2 && a.dim() == gradient.dim()) {
+        const auto [of_a, of_b] = product_gradients(as_rows(a), b, as_rows(gradient));
+        gradients[0] = of_a.reshape(call.operand_shapes[0]);
+        gradients[1] = of_b.reshape(call.operand_shapes[1]);
+        return gradients;
+    }
     if (call.wants(0)) {
         gradients[0] = left_gradient(gradient, b, a_shape).reshape(call.operand_shapes[0]);
     }

@@ -113,11 +113,13 @@ bool is_worth_room(const at::Tensor& a, const at::Tensor& b) {
     return m > 0 && k > 0 && n > 0 && 1 / m + 1 / k + 1 / n <= 1 / kLeast;
 }
 
+bool makes_room(const at::Tensor& a, const at::Tensor& b) {
+    return wide_load(a) > 1 && !has_history(a, b) && is_worth_room(a, b);
+}
+
 /// a b by ATen, in rows that begin where wide loads can.
 at::Tensor aten_product(const at::Tensor& a, const at::Tensor& b) {
-    const std::int64_t multiple = wide_load(a);
-    if (multiple == 1 || has_history(a, b) || !is_worth_room(a, b)) return at::mm(a, b);
-    return product_with_room(a, b, multiple);
+    return makes_room(a, b) ? product_with_room(a, b, wide_load(a)) : at::mm(a, b);
 }
 
 bool is_one(const at::Scalar& factor) {
@@ -165,6 +167,24 @@ at::Tensor product_with_room(const at::Tensor& a, const at::Tensor& b, std::int6
     return at::mm(with_room(a, m, k), with_room(b, k, n))
         .narrow(0, 0, a.size(0))
         .narrow(1, 0, b.size(1));
+}
+
+ProductGradients gradients_with_room(const at::Tensor& a, const at::Tensor& b, const at::Tensor& g,
+                                     std::int64_t multiple) {
+    const bool is_by_columns = dense_dim(g) == 0;
+    const std::int64_t m = is_by_columns ? rounded_up(g.size(0), multiple) : g.size(0);
+    const std::int64_t n = is_by_columns ? g.size(1) : rounded_up(g.size(1), multiple);
+    const at::Tensor wide = with_room(g, m, n);
+    const at::Tensor of_a = product_with_room(wide, with_room(b, b.size(0), n).t(), multiple);
+    const at::Tensor of_b = product_with_room(with_room(a, m, a.size(1)).t(), wide, multiple);
+    return {of_a.narrow(0, 0, g.size(0)), of_b.narrow(1, 0, g.size(1))};
+}
+
+ProductGradients product_gradients(const at::Tensor& a, const at::Tensor& b, const at::Tensor& g) {
+    if (makes_room(g, b.t()) && makes_room(a.t(), g)) {
+        return gradients_with_room(a, b, g, wide_load(g));
+    }
+    return {matrix_product(g, b.t()), matrix_product(a.t(), g)};
 }
 
 bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {

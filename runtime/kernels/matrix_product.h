@@ -32,6 +32,16 @@ at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 /// not. A view of a larger matrix.
 at::Tensor product_with_room(const at::Tensor& a, const at::Tensor& b, std::int64_t multiple);
 
+/// For y = a b and its gradient g: that of a, g b^T, and that of b, a^T g. Room for g is made once.
+struct ProductGradients {
+    at::Tensor a;
+    at::Tensor b;
+};
+ProductGradients product_gradients(const at::Tensor& a, const at::Tensor& b, const at::Tensor& g);
+/// As product_with_room().
+ProductGradients gradients_with_room(const at::Tensor& a, const at::Tensor& b, const at::Tensor& g,
+                                     std::int64_t multiple);
+
 /// beta c + alpha a b, for c that broadcasts to the product.
 at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                            const at::Scalar& beta, const at::Scalar& alpha);

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "runtime/kernels/expected.h"
+#include "runtime/kernels/heads.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -64,6 +65,11 @@ PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph:
     for (const graph::PartResult& result : op_.results) {
         is_cropped_ = is_cropped_ || !result.crop.empty();
     }
+}
+
+void PartKernel::attend_causally() {
+    op_.operands[kMask] = {};
+    op_.attributes.set("is_causal", std::int64_t{1});
 }
 
 KernelCall PartKernel::call_of(std::span<const at::Tensor> operands) const {

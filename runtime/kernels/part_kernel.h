@@ -42,6 +42,9 @@ public:
                const graph::Box& box, at::Device device = at::kCPU, SourceValue source = {});
 
     [[nodiscard]] const graph::PartOp& op() const { return op_; }
+    /// Of Attention whose mask only hides what comes later (causal_masks.h): its kernel then reads
+    /// none.
+    void attend_causally();
     /// Does a backward need the tape of its forward?
     [[nodiscard]] bool needs_tape() const { return row_->backward == nullptr || is_cropped_; }
 

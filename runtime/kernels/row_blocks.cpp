@@ -6,24 +6,15 @@
 
 namespace partita::runtime {
 
-namespace {
-
-/// One kernel that reads 16 bits and writes float32, where there is one.
-at::Tensor log_softmax(const at::Tensor& rows, at::ScalarType wide) {
-    const bool converts = rows.is_cuda() && wide == at::kFloat && rows.scalar_type() != wide;
-    return at::_log_softmax(converts ? rows : rows.to(wide), 1, /*half_to_float=*/converts);
-}
-
-}  // namespace
-
 // The largest x of a row, less the largest of x - lse: one kernel sums, and no digits are lost, as
 // that is between 0 and ln(columns).
 at::Tensor log_sum_exp_of_rows(const at::Tensor& matrix, at::ScalarType wide) {
     at::Tensor result = at::empty({matrix.size(0), 1}, matrix.options().dtype(wide));
     for_row_blocks(matrix, [&](std::int64_t first, std::int64_t count) {
-        const at::Tensor rows = matrix.narrow(0, first, count);
-        const at::Tensor largest = at::amax(rows, 1, /*keepdim=*/true).to(wide);
-        const at::Tensor share = at::amax(log_softmax(rows, wide), 1, /*keepdim=*/true);
+        const at::Tensor rows = matrix.narrow(0, first, count).to(wide);
+        const at::Tensor largest = at::amax(rows, 1, /*keepdim=*/true);
+        const at::Tensor share = at::amax(at::_log_softmax(rows, 1, /*half_to_float=*/false), 1,
+                                          /*keepdim=*/true);
         // Infinite ones say themselves what the sum is.
         result.narrow(0, first, count).copy_(at::where(largest.isinf(), largest, largest - share));
     });

@@ -33,13 +33,6 @@ at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positi
     return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
 }
 
-at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
-    for (std::size_t dim = 0; dim < region.dims.size(); ++dim) {
-        tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
-    }
-    return tensor;
-}
-
 class GraphRun {
 public:
     GraphRun(const graph::OpGraph& graph, const SourceValue& source, at::Device device)
@@ -103,6 +96,13 @@ void compute(GraphRun& run, const graph::OpGraph& graph, OpId id) {
 }
 
 }  // namespace
+
+at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
+    for (std::size_t dim = 0; dim < region.dims.size(); ++dim) {
+        tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
+    }
+    return tensor;
+}
 
 Tensors read_by(const PartKernel& kernel, std::span<const at::Tensor> inputs) {
     Tensors operands(inputs.begin(), inputs.end());

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "graph/op_graph.h"
+#include "graph/operators/part.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/part_kernel.h"
 
@@ -21,6 +22,9 @@ namespace partita::runtime {
 /// CPU.
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source, at::Device device = at::kCPU);
+
+/// The region of a whole tensor, packed.
+at::Tensor taken(at::Tensor tensor, const graph::Region& region);
 
 /// Of the inputs of an op, what its whole part reads: of Slice that is less than all.
 Tensors read_by(const PartKernel& kernel, std::span<const at::Tensor> inputs);

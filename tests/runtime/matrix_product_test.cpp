@@ -68,6 +68,21 @@ TEST(MatrixProduct, WithRoomBehindRowsIsTheSame) {
     }
 }
 
+TEST(MatrixProduct, GradientsAreTheProducts) {
+    at::manual_seed(3);
+    const at::Tensor b = at::randn({kInner, kColumns}, floats());
+    for (const auto& [name, a] : matrices(kRows, kInner)) {
+        for (const auto& [g_name, g] : matrices(kRows, kColumns)) {
+            for (const auto& [of_a, of_b] :
+                 {product_gradients(a, b, g), gradients_with_room(a, b, g, 8),
+                  gradients_with_room(a, b, g, 64)}) {
+                EXPECT_LE(difference(of_a, at::mm(g, b.t())), 1e-5) << name << ", " << g_name;
+                EXPECT_LE(difference(of_b, at::mm(a.t(), g)), 1e-5) << name << ", " << g_name;
+            }
+        }
+    }
+}
+
 TEST(MatrixProduct, WithGapsThatAreUsedSeldomStaysWithAten) {
     const at::Tensor few = at::randn({20, 1000}, floats());
     for (const auto& [name, many] : matrices(1000, 200)) {

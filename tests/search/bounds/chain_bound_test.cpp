@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,10 @@ RandomProblem random_problem(Random& random, std::uint64_t seed) {
         unequal_machine(slowness, launch, draw(random, 2) == 0 ? Time{0} : microseconds(3));
     ProblemOptions options;
     if (seed % 5 != 0) options = training();
-    options.policy.micro_batches = micro ? 1 + draw(random, 3) : 1;
+    // Networks have 5 samples: 2 and 3 do not divide them.
+    constexpr std::array kMicroBatches{1, 2, 3, 5};
+    options.policy.micro_batches =
+        micro ? kMicroBatches[static_cast<std::size_t>(draw(random, 4))] : 1;
     return {std::move(graph), std::move(machine), options};
 }
 

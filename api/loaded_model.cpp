@@ -111,6 +111,11 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
         model.notes.push_back(
             kernels[i] == graph::kTransposes
                 ? fmt::format("{} Transpose ops as views.", fused.counts[i])
+            : kernels[i] == graph::kUnalignedProducts
+                ? fmt::format(
+                      "{} matrix products have rows that are no multiple of 16 bytes, which "
+                      "makes them slow.",
+                      fused.counts[i])
                 : fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
     }
 }

@@ -47,7 +47,7 @@ const KernelCurve* curve_of(const Work& work, const Device& device) {
     const auto family = kernel_family_of(work.type, work.batched);
     if (!family) return nullptr;
     return device.kernels->find(*family, work.phase == Phase::backward, work.dtype,
-                                work.product_type);
+                                work.product_type, work.row_bytes);
 }
 
 }  // namespace

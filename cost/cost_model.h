@@ -41,7 +41,8 @@ struct Work {
     bool matrix_product = false;
     bool batched = false;  ///< a matrix product whose operands both have a batch
     graph::ProductType product_type = graph::ProductType::as_stored;  ///< of a matrix product
-    bool alias = false;  ///< moves no bytes (Reshape): free on every device
+    int row_bytes = graph::kWideRow;  ///< of a matrix product: graph::Op::row_bytes
+    bool alias = false;               ///< moves no bytes (Reshape): free on every device
     const graph::GivenCosts* given = nullptr;
     // What measured works are found by; priced by size alone without it.
     const WorkSignature* signature = nullptr;  ///< null: not asked for (CostModel::uses_signatures)

@@ -293,6 +293,7 @@ private:
         if (op.given) add(*op.given);
         number(op.opset);
         if (op.product_type != ProductType::as_stored) text(name_of(op.product_type));
+        if (op.row_bytes != kWideRow) number(op.row_bytes);
     }
 
     void add(const GivenCosts& given) {

@@ -52,6 +52,10 @@ struct Body {
     std::size_t captures = 0;
 };
 
+/// Rows of matrices begin at multiples of so many bytes where products of any library are quick: what
+/// tensor cores' loads take at once.
+inline constexpr int kWideRow = 16;
+
 struct Op {
     std::string name;    ///< unique in the graph
     std::string type;    ///< operator, e.g. "Conv"; "Input", "Parameter", "Constant", "Output"
@@ -66,6 +70,8 @@ struct Op {
     std::optional<GivenCosts> given;
     int opset = 0;  ///< version of the domain's operator set that gives the op its meaning
     ProductType product_type = ProductType::as_stored;  ///< of a matrix product (product_type.h)
+    /// Of a matrix product that is slower for it: rows begin at multiples of so many bytes, 1 to 8.
+    int row_bytes = kWideRow;
 };
 
 /// One use of a tensor: operand number `operand` of `op`.

@@ -5,6 +5,7 @@ the error that is written beside the constants. See cost/kernels/kernel_table.h 
 
     bench/gpu/fit_kernels.py            all tables
     bench/gpu/fit_kernels.py hopper     this one
+    bench/gpu/fit_kernels.py --hold h100    fits nothing: errors of Hopper's curves on data/profiles/h100
 """
 import csv
 import json
@@ -108,22 +109,35 @@ def product(batch, m, k, n, width):
     return 2.0 * batch * m * k * n, width * batch * (m * k + k * n + m * n)
 
 
-def h200_products(kind, peaks):
-    for row in rows_of("h200/products.csv"):
+def torch_products(folder, kind, peaks):
+    for row in rows_of(f"{folder}/products.csv"):
         if row["type"] == kind:
             yield Row(*product(1, int(row["m"]), int(row["k"]), int(row["n"]), WIDTHS[kind]), peaks, float(row["time_us"]))
 
 
-def h200_batched(kind, peaks):
-    for row in rows_of("h200/batched_products.csv"):
+def row_bytes(row, width):
+    """Rows of all three matrices begin at multiples of so many bytes, at most 16."""
+    m, k, n = (int(row[each]) for each in ("m", "k", "n"))
+    columns = {"TN": (k, n), "NN": (k, n), "NT": (m, n)}[row["layout"]]
+    return math.gcd(16, *(width * each for each in columns))
+
+
+def torch_unaligned(folder, kind, least, most, peaks):
+    for row in rows_of(f"{folder}/unaligned_products.csv"):
+        if row["type"] == kind and least <= row_bytes(row, WIDTHS[kind]) <= most:
+            yield Row(*product(1, int(row["m"]), int(row["k"]), int(row["n"]), WIDTHS[kind]), peaks, float(row["time_us"]))
+
+
+def torch_batched(folder, kind, peaks):
+    for row in rows_of(f"{folder}/batched_products.csv"):
         if row["type"] == kind:
             yield Row(*product(*(int(row[each]) for each in ("batch", "m", "k", "n")), WIDTHS[kind]), peaks,
                       float(row["time_us"]))
 
 
-def h200_attention(phase, peaks):
+def torch_attention(folder, phase, peaks):
     """All scores, as for a mask that nobody looks through; the gradients of three operands take thrice the forward."""
-    for row in rows_of("h200/attention.csv"):
+    for row in rows_of(f"{folder}/attention.csv"):
         if row["phase"] == phase and row["causal"] == "0":
             batch, heads, length, head = (int(row[each]) for each in ("batch", "heads", "length", "head"))
             passes = 3 if phase == "backward" else 1
@@ -141,31 +155,32 @@ OTHERS = {("softmax", "backward"): {"softmax_backward": 3}, ("normalization", "f
           ("reduction", "forward"): {"sum_rows": 1, "sum_columns": 1}, ("transpose", "forward"): {"transpose": 2}}
 
 
-def h200_rows(operators, kind, peaks):
-    for row in rows_of("h200/rows.csv"):
+def torch_rows(folder, operators, kind, peaks):
+    for row in rows_of(f"{folder}/rows.csv"):
         if row["operator"] in operators and row["type"] == kind:
             elements = int(row["rows"]) * int(row["columns"])
             yield Row(0, operators[row["operator"]] * WIDTHS[kind] * elements, peaks, float(row["time_us"]))
 
 
-def h200_lookup(phase, kind, peaks):
-    for row in rows_of("h200/embedding.csv"):
+def torch_lookup(folder, phase, kind, peaks):
+    for row in rows_of(f"{folder}/embedding.csv"):
         if row["type"] == kind and (row["operator"] == "embedding_backward") == (phase == "backward"):
             moved = int(row["indices"]) * int(row["columns"]) * WIDTHS[kind]
             whole = int(row["rows"]) * int(row["columns"]) * WIDTHS[kind] if phase == "backward" else moved
             yield Row(0, moved + whole, peaks, float(row["time_us"]))
 
 
-def h200_update(peaks):
-    for row in rows_of("h200/update.csv"):
+def torch_update(folder, peaks):
+    for row in rows_of(f"{folder}/update.csv"):
         if row["tensors"] == "1":
             per_element = 28 if row["operator"] == "fused_adamw" else 12
             yield Row(0, per_element * int(row["elements"]), peaks, float(row["time_us"]))
 
 
-def h200_convolution(kind, phase, peaks):
-    for row in rows_of("h200/convolution.csv"):
-        if row["type"] == kind and (row["phase"] == "forward") == (phase == "forward"):
+def torch_convolution(folder, kind, phase, peaks):
+    """Channels first, as PyTorch's models have them unless they are told otherwise."""
+    for row in rows_of(f"{folder}/convolution.csv"):
+        if row["layout"] == "channels_first" and row["type"] == kind and (row["phase"] == "forward") == (phase == "forward"):
             batch, channels, size, kernel, filters, stride = (
                 int(row[each]) for each in ("batch", "channels", "size", "kernel", "filters", "stride"))
             out = (size + 2 * (kernel // 2) - kernel) // stride + 1
@@ -210,27 +225,30 @@ def figures(machine, gpu):
     return {kind: (flops, device["memory_bandwidth"]) for kind, flops in device["matrix_flops"].items()}
 
 
-def hopper():
-    peaks = figures("dgx-h200", "h200")
-    source = "data/profiles/h200/"
+def hopper(folder="h200"):
+    peaks = figures(f"dgx-{folder}", folder)
+    source = f"data/profiles/{folder}/"
     for kind in ("bfloat16", "tf32", "float32"):
-        yield "product", "forward", [kind], source + "products.csv", h200_products(kind, peaks[kind]), None
+        yield "product", "forward", [kind], source + "products.csv", torch_products(folder, kind, peaks[kind]), None
+    for kind, least, most in (("bfloat16", 4, 8), ("bfloat16", 2, 2), ("tf32", 4, 8)):
+        yield ("product", "forward", [kind], source + "unaligned_products.csv", torch_unaligned(folder, kind, least, most, peaks[kind]),
+               None, least)
     for kind in ("bfloat16", "float32"):
-        yield "batched-product", "forward", [kind], source + "batched_products.csv", h200_batched(kind, peaks[kind]), None
+        yield "batched-product", "forward", [kind], source + "batched_products.csv", torch_batched(folder, kind, peaks[kind]), None
     for phase in ("forward", "backward"):
-        yield "attention", phase, ["bfloat16"], source + "attention.csv", h200_attention(phase, peaks["bfloat16"]), None
+        yield "attention", phase, ["bfloat16"], source + "attention.csv", torch_attention(folder, phase, peaks["bfloat16"]), None
         for kind in ("bfloat16", "tf32", "float32"):
-            yield ("convolution", phase, [kind], source + "convolution.csv", h200_convolution(kind, phase, peaks[kind]),
+            yield ("convolution", phase, [kind], source + "convolution.csv", torch_convolution(folder, kind, phase, peaks[kind]),
                    None)
         for kind in ("bfloat16", "float32"):
-            yield "lookup", phase, [kind], source + "embedding.csv", h200_lookup(phase, kind, peaks[kind]), None
+            yield "lookup", phase, [kind], source + "embedding.csv", torch_lookup(folder, phase, kind, peaks[kind]), None
     for kind in ("bfloat16", "float32"):
-        yield "pointwise", "forward", [kind], source + "rows.csv", h200_rows(POINTWISE, kind, peaks[kind]), None
-        yield "activation", "forward", [kind], source + "rows.csv", h200_rows(ACTIVATION, kind, peaks[kind]), None
-        yield "softmax", "forward", [kind], source + "rows.csv", h200_rows(SOFTMAX, kind, peaks[kind]), None
+        yield "pointwise", "forward", [kind], source + "rows.csv", torch_rows(folder, POINTWISE, kind, peaks[kind]), None
+        yield "activation", "forward", [kind], source + "rows.csv", torch_rows(folder, ACTIVATION, kind, peaks[kind]), None
+        yield "softmax", "forward", [kind], source + "rows.csv", torch_rows(folder, SOFTMAX, kind, peaks[kind]), None
         for (family, phase), operators in OTHERS.items():
-            yield family, phase, [kind], source + "rows.csv", h200_rows(operators, kind, peaks[kind]), None
-    yield "update", "forward", ["float32", "bfloat16"], source + "update.csv", h200_update(peaks["float32"]), None
+            yield family, phase, [kind], source + "rows.csv", torch_rows(folder, operators, kind, peaks[kind]), None
+    yield "update", "forward", ["float32", "bfloat16"], source + "update.csv", torch_update(folder, peaks["float32"]), None
 
 
 def blackwell():
@@ -269,7 +287,7 @@ class Roofline:
         return max(row.flops_us / 0.7, row.bytes_us / 0.7, 7.0)
 
 
-def entry(family, phase, types, source, rows, start):
+def entry(family, phase, types, source, rows, start, row_bytes=None):
     """None where the curve is no better than the roofline on the rows that it was not fitted to."""
     rows = list(rows)
     fitted, held_out = rows[::2], rows[1::2]
@@ -280,7 +298,8 @@ def entry(family, phase, types, source, rows, start):
           f"{100 * roofline:5.1f} %", flush=True)
     if mean_error(held_out, curve) >= roofline:
         return None
-    made = {"family": family, "phase": phase, "types": types, "start_ps": max(1000, round(1e6 * curve.start)),
+    aligned = {"row_bytes": row_bytes} if row_bytes else {}
+    made = {"family": family, "phase": phase, "types": types, **aligned, "start_ps": max(1000, round(1e6 * curve.start)),
             "compute": round(curve.compute, 4), "memory": round(curve.memory, 4),
             "error": round(mean_error(held_out, curve), 3), "rows": len(rows), "source": source}
     if all(row.flops_us == 0 for row in rows):
@@ -291,17 +310,21 @@ def entry(family, phase, types, source, rows, start):
 def table(name, done):
     families, parent, summary = TABLES[name]
     entries = []
-    for family, phase, types, source, rows, start_of in families():
+    for family, phase, types, source, rows, start_of, *row_bytes in families():
         start = None
         if start_of:
             start = next(each["start_ps"] for each in done[start_of] if
-                         each["family"] == family and each["phase"] == phase and types[0] in each["types"]) / 1e6
-        made = entry(family, phase, types, source, rows, start)
+                         each["family"] == family and each["phase"] == phase and types[0] in each["types"] and
+                         "row_bytes" not in each) / 1e6
+        made = entry(family, phase, types, source, rows, start, *row_bytes)
         if made:
             entries.append(made)
-    own = {(each["family"], each["phase"], kind) for each in entries for kind in each["types"]}
+    own = {(each["family"], each["phase"], kind, each.get("row_bytes")) for each in entries for kind in each["types"]}
     for each in done.get(parent, []):
-        types = [kind for kind in each["types"] if (each["family"], each["phase"], kind) not in own]
+        if "row_bytes" in each:  # what rows that begin anywhere cost is a matter of the generation
+            continue
+        types = [kind for kind in each["types"] if
+                 (each["family"], each["phase"], kind, each.get("row_bytes")) not in own]
         if types:
             entries.append({**each, "types": types, "source": f"as {parent}: {each['source']}"})
     done[name] = entries
@@ -312,7 +335,25 @@ def table(name, done):
         f' "kernels": [\n  {lines}]}}\n')
 
 
+def hold(folder):
+    """Errors of the Hopper table on another card's rows, none of which it was fitted to."""
+    kernels = json.loads((ROOT / "data" / "kernels" / "hopper.json").read_text())["kernels"]
+    for family, phase, types, _, rows, _, *row_bytes in hopper(folder):
+        wanted = row_bytes[0] if row_bytes else None
+        for each in kernels:
+            if (each["family"], each["phase"], each.get("row_bytes")) == (family, phase, wanted) and types[0] in each["types"]:
+                curve = Curve(each["start_ps"] / 1e6, each.get("compute", 1.0), each["memory"])
+                rows = list(rows)
+                ratio = math.exp(sum(math.log(curve.time(row) / row.measured) for row in rows) / len(rows))
+                print(f"{family:16s} {phase:9s} {','.join(types):18s} {len(rows):5d} rows  error "
+                      f"{100 * mean_error(rows, curve):5.1f} %, roofline {100 * mean_error(rows, Roofline):5.1f} %, "
+                      f"predicted / measured {ratio:.3f}", flush=True)
+
+
 def main():
+    if sys.argv[1:2] == ["--hold"]:
+        hold(sys.argv[2])
+        return
     wanted = sys.argv[1:] or list(TABLES)
     done = {}
     for name in TABLES:

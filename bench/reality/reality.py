@@ -17,7 +17,7 @@ import sys
 import models
 import runner
 import tables
-from sets import alpa, fsdp_mpt, h200, neusight, simumax, training_runs, vtrain
+from sets import alpa, fsdp_mpt, neusight, simumax, torch_steps, training_runs, vtrain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETS = {
@@ -35,7 +35,8 @@ SETS = {
     "alpa-e2e": alpa.end_to_end,
     "neusight-4gpu": neusight.four_gpus,
     "neusight-1gpu": neusight.one_gpu,
-    "h200-steps": h200.steps,
+    "h200-steps": torch_steps.h200,
+    "h100-steps": torch_steps.h100,
 }
 
 

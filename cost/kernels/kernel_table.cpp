@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -115,6 +117,15 @@ KernelCurve read_curve(const JsonField& field) {
             .memory = share("memory")};
 }
 
+int read_row_bytes(const JsonField& field) {
+    if (!field.present()) return graph::kWideRow;
+    const std::int64_t bytes = field.integer(1, graph::kWideRow / 2, {"1, 2, 4 or 8 bytes"});
+    if (!std::has_single_bit(static_cast<std::uint64_t>(bytes))) {
+        field.fail({"1, 2, 4 or 8 bytes", "Leave it out where rows are aligned."});
+    }
+    return static_cast<int>(bytes);
+}
+
 std::string_view name_of_type(graph::DType dtype, graph::ProductType product) {
     return product == graph::ProductType::as_stored ? graph::name_of(dtype)
                                                     : graph::name_of(product);
@@ -145,19 +156,23 @@ Time KernelCurve::time(Time flops_time, Time bytes_time) const {
     return start + Time(static_cast<std::int64_t>(both));
 }
 
-const KernelCurve* KernelTable::exactly(KernelFamily family, bool backward,
-                                        std::string_view type) const {
-    const auto found = curves_.find(std::tuple(family, backward, type));
-    return found == curves_.end() ? nullptr : &found->second;
+const KernelCurve* KernelTable::exactly(KernelFamily family, bool backward, std::string_view type,
+                                        int row_bytes) const {
+    for (int bytes = row_bytes; bytes > 0; bytes /= 2) {
+        const auto found = curves_.find(std::tuple(family, backward, type, bytes));
+        if (found != curves_.end()) return &found->second;
+        if (row_bytes == graph::kWideRow) return nullptr;
+    }
+    return exactly(family, backward, type, graph::kWideRow);
 }
 
 const KernelCurve* KernelTable::find(KernelFamily family, bool backward, graph::DType dtype,
-                                     graph::ProductType product) const {
+                                     graph::ProductType product, int row_bytes) const {
     const std::string_view type = name_of_type(dtype, product);
     for (const std::string_view each : {type, other_of_16_bits(type)}) {
-        if (const KernelCurve* curve = exactly(family, backward, each)) return curve;
+        if (const KernelCurve* curve = exactly(family, backward, each, row_bytes)) return curve;
     }
-    return backward ? find(family, /*backward=*/false, dtype, product) : nullptr;
+    return backward ? find(family, /*backward=*/false, dtype, product, row_bytes) : nullptr;
 }
 
 std::shared_ptr<const KernelTable> read_kernel_table(const std::filesystem::path& path) {
@@ -178,19 +193,21 @@ std::shared_ptr<const KernelTable> read_kernel_table(const std::filesystem::path
     constexpr std::size_t kDigits = 16;
     table->digest_ = content.add(text).finish().substr(0, kDigits);
     for (const JsonField& field : root["kernels"].items()) {
-        field.allow_only({"family", "phase", "types", "start_ps", "compute", "memory", "error",
-                          "rows", "source"});
+        field.allow_only({"family", "phase", "types", "row_bytes", "start_ps", "compute", "memory",
+                          "error", "rows", "source"});
         const KernelFamily family = read_family(field["family"]);
         const std::string phase = field["phase"].text({"\"forward\" or \"backward\""});
         if (phase != "forward" && phase != "backward") {
             field["phase"].fail({"\"forward\" or \"backward\""});
         }
         const KernelCurve curve = read_curve(field);
+        const int row_bytes = read_row_bytes(field["row_bytes"]);
         for (const JsonField& type : field["types"].items()) {
-            const bool added =
-                table->curves_
-                    .emplace(KernelTable::Key(family, phase == "backward", read_type(type)), curve)
-                    .second;
+            const bool added = table->curves_
+                                   .emplace(KernelTable::Key(family, phase == "backward",
+                                                             read_type(type), row_bytes),
+                                            curve)
+                                   .second;
             if (!added) type.reject("has a curve of that family already.");
         }
     }

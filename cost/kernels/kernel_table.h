@@ -61,9 +61,12 @@ struct KernelCurve {
 class KernelTable {
 public:
     /// Null: nothing fits. Of types: what multiplies (tf32), else the element type; a 16-bit type
-    /// stands in for the other. A backward without a curve of its own has the forward's.
+    /// stands in for the other. A backward without a curve of its own has the forward's, and rows
+    /// that begin at multiples of `row_bytes` have that of the largest number below which has one,
+    /// else the one for aligned rows.
     [[nodiscard]] const KernelCurve* find(KernelFamily family, bool backward, graph::DType dtype,
-                                          graph::ProductType product) const;
+                                          graph::ProductType product,
+                                          int row_bytes = graph::kWideRow) const;
 
     [[nodiscard]] const std::string& name() const { return name_; }
     /// Of the file's content, 16 hex digits.
@@ -71,9 +74,9 @@ public:
 
 private:
     friend std::shared_ptr<const KernelTable> read_kernel_table(const std::filesystem::path& file);
-    using Key = std::tuple<KernelFamily, bool, std::string>;
+    using Key = std::tuple<KernelFamily, bool, std::string, int>;
     [[nodiscard]] const KernelCurve* exactly(KernelFamily family, bool backward,
-                                             std::string_view type) const;
+                                             std::string_view type, int row_bytes) const;
 
     std::string name_;
     std::string digest_;

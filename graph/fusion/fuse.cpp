@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <numbers>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -44,6 +45,9 @@ constexpr std::array kKernels = {
     NamedKernel{.name = kTransposes,
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
+    NamedKernel{.name = kUnalignedProducts,
+                .expression = "MatMul(x, y)",
+                .source = "at::mm, which gives matrices to cuBLAS as they are stored"},
 };
 
 /// A kernel that is ONNX's Gelu of x where its other letters are these numbers.
@@ -85,6 +89,23 @@ bool is_pointwise(std::string_view type) {
     const OpRow* const row = find_row("", type);
     if (row == nullptr || row->make != nullptr || row->alias || row->random) return false;
     return row->factors == "... -> ..." || row->factors == "..., ... -> ...";
+}
+
+/// Of rows of all matrices: the bytes at multiples of which they begin, at most kWideRow.
+int row_bytes_of(const OpGraph& graph, const Op& op) {
+    const bool is_product = op.kind == OpKind::compute && op.domain.empty() &&
+                            (op.type == "MatMul" || op.type == "Gemm");
+    if (!is_product) return kWideRow;
+    std::int64_t bytes = kWideRow;
+    const auto add = [&](TensorId t) {
+        const Tensor& tensor = graph.tensor(t);
+        if (tensor.shape.size() < 2 || tensor.elements() == 0) return;
+        bytes = std::gcd(bytes, tensor.bytes().raw() / tensor.elements() * tensor.shape.back());
+    };
+    add(op.inputs[0]);
+    add(op.inputs[1]);
+    add(op.outputs[0]);
+    return static_cast<int>(bytes);
 }
 
 bool is_transpose(const Op& op) {
@@ -227,13 +248,19 @@ private:
     const Node& pattern_;
 };
 
+/// What ops are marked as.
+struct Marks {
+    bool views = false;      ///< transposes
+    bool unaligned = false;  ///< products
+};
+
 /// Copies a graph with kernels in place of their ops.
 class KernelFusion {
 public:
     /// `kernels`: by their last op.
-    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, bool views,
+    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, Marks marks,
                  const NumberOf& number)
-        : from_(from), kernels_(kernels), views_(views), number_(number), copy_(from) {
+        : from_(from), kernels_(kernels), marks_(marks), number_(number), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.ops) {
                 if (op != root) inner_.insert(op);
@@ -247,7 +274,7 @@ public:
             if (inner_.contains(id)) continue;
             const auto kernel = kernels_.find(id);
             if (kernel == kernels_.end()) {
-                copy_.add(as_view(from_.op(id)));
+                copy_.add(marked(from_.op(id)));
             } else if (const GeluForm* const form = gelu_form(id, kernel->second)) {
                 copy_.add(gelu_op(id, kernel->second, *form));
             } else {
@@ -258,8 +285,9 @@ public:
     }
 
 private:
-    [[nodiscard]] Op as_view(Op op) const {
-        if (views_ && is_transpose(op)) op.domain = "partita";
+    [[nodiscard]] Op marked(Op op) const {
+        if (marks_.views && is_transpose(op)) op.domain = "partita";
+        if (marks_.unaligned) op.row_bytes = row_bytes_of(from_, op);
         return op;
     }
 
@@ -333,7 +361,7 @@ private:
 
     const OpGraph& from_;
     const std::map<OpId, Match>& kernels_;
-    bool views_;
+    Marks marks_;
     const NumberOf& number_;
     std::set<OpId> inner_;
     GraphCopy copy_;
@@ -350,7 +378,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
-    bool views = false;
+    Marks marks;
     const auto find_pattern = [&](const std::string& name, std::string_view text) {
         const Node pattern = ExpressionParser(text, file).run();
         const Matcher matcher(graph, pattern);
@@ -373,7 +401,11 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
         const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
         if (kernels[k] == kTransposes) {
             counts[k] = static_cast<int>(std::ranges::count_if(graph.ops(), is_transpose));
-            views = counts[k] > 0;
+            marks.views = counts[k] > 0;
+        } else if (kernels[k] == kUnalignedProducts) {
+            counts[k] = static_cast<int>(std::ranges::count_if(
+                graph.ops(), [&](const Op& op) { return row_bytes_of(graph, op) != kWideRow; }));
+            marks.unaligned = counts[k] > 0;
         } else {
             counts[k] = find_pattern(kernels[k], text);
         }
@@ -383,7 +415,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             "the model has it (partita inspect --ops shows it).",
             file, kernels[k], text == kernels[k] ? "" : fmt::format(" ({})", text)));
     }
-    return {.graph = KernelFusion(graph, found, views, number).run(), .counts = std::move(counts)};
+    return {.graph = KernelFusion(graph, found, marks, number).run(), .counts = std::move(counts)};
 }
 
 }  // namespace partita::graph

@@ -17,6 +17,9 @@
 //
 // "transposes" is none of these: every Transpose becomes one of the domain "partita", a view that
 // moves nothing, as in engines whose kernels read through strides.
+//
+// "unaligned-products" is none either: every MatMul and Gemm of which some rows are no multiple of 16
+// bytes says so (Op::row_bytes), for engines that hand them to the library as they are.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +41,9 @@ struct NamedKernel {
 };
 std::span<const NamedKernel> named_kernels();
 
-/// The name that marks transposes and fuses nothing.
+/// Names that mark ops and fuse nothing.
 inline constexpr std::string_view kTransposes = "transposes";
+inline constexpr std::string_view kUnalignedProducts = "unaligned-products";
 
 struct Fused {
     OpGraph graph;

@@ -308,6 +308,7 @@ cost::Work OpWorks::base(OpId id) const {
                     .matrix_product = rule.matrix_product,
                     .batched = rule.matrix_product && is_batched(rule),
                     .product_type = op.product_type,
+                    .row_bytes = op.row_bytes,
                     .alias = rule.alias,
                     .given = op.given ? &*op.given : nullptr};
     // The widest figure that counts: the first floating-point operand, else the first result.

@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include "base/error.h"
 #include "cost/cost_model.h"
+
 #include "cost/machine/machine_fields.h"
 #include "cost/machine/machine_file.h"
 #include "tests/support/paths.h"
@@ -109,11 +111,35 @@ TEST_F(KernelFile, StandsInForTheOther16BitTypeAndForABackward) {
               nullptr);
 }
 
+TEST_F(KernelFile, RowsThatBeginAnywhereHaveCurvesOfTheirOwn) {
+    const auto of_rows = [](int bytes) {
+        return with(R"("start_ps")", fmt::format(R"("row_bytes": {}, "start_ps")", bytes));
+    };
+    const auto table = read(std::string(kProduct) + ", " + of_rows(4) + ", " + of_rows(1));
+    const auto find = [&](int row_bytes, bool backward = false) {
+        return table->find(KernelFamily::product, backward, DType::bfloat16, ProductType::as_stored,
+                           row_bytes);
+    };
+    EXPECT_EQ(find(8), find(4));
+    EXPECT_EQ(find(2), find(1));
+    EXPECT_NE(find(4), find(1));
+    EXPECT_NE(find(16), find(4));
+    EXPECT_EQ(find(8, /*backward=*/true), find(4));
+    const auto aligned = read(std::string(kProduct));
+    EXPECT_NE(
+        aligned->find(KernelFamily::product, false, DType::bfloat16, ProductType::as_stored, 2),
+        nullptr);
+}
+
 TEST_F(KernelFile, NamesFileAndFieldOfWhatIsWrong) {
     EXPECT_THAT(error_of(with("product", "prodct")),
                 AllOf(HasSubstr("some.json"), HasSubstr("kernels[0].family")));
     EXPECT_THAT(error_of(with("bfloat16", "bfloat17")), HasSubstr("kernels[0].types[0]"));
     EXPECT_THAT(error_of(with("forward", "sideways")), HasSubstr("kernels[0].phase"));
+    for (const auto* const bytes : {"0", "3", "16"}) {
+        const std::string rows = std::string(R"("row_bytes": )") + bytes + R"(, "start_ps")";
+        EXPECT_THAT(error_of(with(R"("start_ps")", rows)), HasSubstr("kernels[0].row_bytes"));
+    }
     EXPECT_THAT(error_of(with("3000000", "0")), HasSubstr("kernels[0].start_ps"));
     EXPECT_THAT(error_of(with("0.8", "1.1")), HasSubstr("kernels[0].compute"));
     EXPECT_THAT(error_of(with("0.7", "0")), HasSubstr("kernels[0].memory"));

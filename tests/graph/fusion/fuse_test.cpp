@@ -152,7 +152,7 @@ TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
     EXPECT_THAT(refusal("foo"),
                 HasSubstr("Give one of silu, swiglu, weighted-swiglu, gelu, gelu-tanh, bias-gelu, "
-                          "transposes, or"));
+                          "transposes, unaligned-products, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));
@@ -207,6 +207,29 @@ TEST_F(Gated, WhatOnlyAConstantsGradientWouldReadIsNotKept) {
         EXPECT_FALSE(rule.saves_operand(1));  // m
         EXPECT_EQ(rule.saves_operand(2), role == TensorRole::parameter);
     }
+}
+
+// 16 bits: 50 columns are 100 bytes, 4 less than a multiple of 8; a bias has no rows.
+TEST(UnalignedProducts, SayAtWhichBytesTheirRowsBegin) {
+    const auto row_bytes = [](DType dtype, Shape a, Shape b, Shape result) {
+        OpGraph graph;
+        const TensorId x = add_source(graph, "x", TensorRole::input, std::move(a), dtype);
+        const TensorId w = add_source(graph, "w", TensorRole::parameter, std::move(b), dtype);
+        const TensorId y = add_compute(graph, "y", "MatMul", {x, w}, std::move(result));
+        graph.tensor(y).dtype = dtype;
+        graph.add_output("out", add_compute(graph, "z", "Relu", {y}, graph.tensor(y).shape));
+        const Fused result_of =
+            fused(graph, {"unaligned-products"}, "model.onnx", {}, MissingKernel::leave_out);
+        const int bytes = result_of.graph.op(*result_of.graph.find_op("y")).row_bytes;
+        EXPECT_EQ(result_of.counts[0], bytes == kWideRow ? 0 : 1);
+        EXPECT_EQ(digest(graph) == digest(result_of.graph), bytes == kWideRow);
+        return bytes;
+    };
+    EXPECT_EQ(row_bytes(DType::bfloat16, {3, 8}, {8, 16}, {3, 16}), kWideRow);
+    EXPECT_EQ(row_bytes(DType::bfloat16, {3, 8}, {8, 50}, {3, 50}), 4);
+    EXPECT_EQ(row_bytes(DType::bfloat16, {3, 9}, {9, 16}, {3, 16}), 2);
+    EXPECT_EQ(row_bytes(DType::float32, {3, 8}, {8, 50}, {3, 50}), 8);
+    EXPECT_EQ(row_bytes(DType::float32, {3, 8}, {8, 4}, {3, 4}), kWideRow);
 }
 
 TEST(NamedKernels, AreExpressionsOfTheirOwn) {

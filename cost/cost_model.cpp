@@ -43,7 +43,7 @@ Time Share::of(Time time) const {
 namespace {
 
 const KernelCurve* curve_of(const Work& work, const Device& device) {
-    if (!device.kernels) return nullptr;
+    if (work.alias || !device.kernels) return nullptr;
     const auto family = kernel_family_of(work.type, work.batched);
     if (!family) return nullptr;
     return device.kernels->find(*family, work.phase == Phase::backward, work.dtype,
@@ -51,6 +51,11 @@ const KernelCurve* curve_of(const Work& work, const Device& device) {
 }
 
 }  // namespace
+
+std::optional<double> curve_error(const Work& work, const Device& device) {
+    const KernelCurve* const curve = curve_of(work, device);
+    return curve != nullptr ? std::optional(curve->error) : std::nullopt;
+}
 
 std::optional<Price> Roofline::price(const Work& work, const Device& device) const {
     if (work.alias) return Price{.time = Time{0}};

@@ -93,6 +93,10 @@ public:
     [[nodiscard]] std::string name() const override { return "roofline"; }
 };
 
+/// Of the curve that Roofline prices the work by there: its mean relative error on measured rows that
+/// it was not fitted to; nullopt: no curve does.
+std::optional<double> curve_error(const Work& work, const Device& device);
+
 /// Costs from a workload file (Work::given), CPU or accelerator time by the kind of the device;
 /// nullopt for other work. Whether an op may run there at all is for the constraints to say.
 class GivenCostModel final : public CostModel {

@@ -25,6 +25,7 @@ class Outcome:
     infeasible: bool = False
     wall_s: float = 0.0     # of the commands, 0 where all answers were kept
     tasks: int = 0
+    error: float = None     # how far plan says that its kernels' prices may be off, 0.1 for 10 %
 
 
 def stamp_of(partita):
@@ -70,6 +71,7 @@ class Runner:
         seconds = [answer["value_ps"] / 1e12 for answer in answers]
         outcome.predicted_s = seconds[-1]
         outcome.tasks = answers[-1]["tasks"]
+        outcome.error = (answers[-1]["accuracy"] or {}).get("error")
         outcome.predicted_gib = max(d["memory_bytes"] for d in answers[-1]["devices"]) / GIB
         if len(sizes) == 2:
             slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
@@ -134,7 +136,8 @@ class Runner:
 def short(summary):
     """What is kept of a summary."""
     devices = [{"memory_bytes": device["memory_bytes"]} for device in summary["devices"]]
-    names = ("value_ps", "status", "configuration", "evaluations", "elapsed_s", "tasks", "notes")
+    names = ("value_ps", "status", "configuration", "evaluations", "elapsed_s", "tasks", "notes",
+             "accuracy")
     return {**{name: summary[name] for name in names}, "devices": devices}
 
 

@@ -64,6 +64,16 @@ def aligned(rows):
                       for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
 
 
+def within(outcomes):
+    """Of the outcomes whose plan says how far it may be off, the mean of that, and how many are not further off."""
+    said = [(o.error, o.predicted_s, o.row.measured_s) for o in outcomes
+            if o.error is not None and o.predicted_s is not None and o.row.measured_s]
+    if not said:
+        return ["-", "-"]
+    inside = sum(1 for error, predicted, measured in said if abs(measured / predicted - 1) <= error)
+    return [f"{100 * statistics.mean(error for error, _, _ in said):.1f} %", f"{inside} of {len(said)}"]
+
+
 def error_cells(errors):
     """n, mean of the absolute errors, their median, the bias."""
     if not errors:
@@ -76,14 +86,14 @@ def error_cells(errors):
 def summary_lines(by_set):
     """A line for each data set, of times."""
     rows = [["times", "n", "mean |error|", "median", "bias", "Spearman", "workloads", "chosen plan",
-             "worst", "failed", "continued", "s per row"]]
+             "worst", "said", "within", "failed", "continued", "s per row"]]
     for name, outcomes in by_set.items():
         ranked, lost = rank_correlations(outcomes), losses(outcomes)
         walls = [o.wall_s for o in outcomes if o.wall_s > 0]
         rows.append([name, *error_cells(errors_of(outcomes)),
                      f"{statistics.mean(ranked):.2f}" if ranked else "-", str(len(ranked)),
                      percent(statistics.mean(lost) if lost else None),
-                     percent(max(lost) if lost else None),
+                     percent(max(lost) if lost else None), *within(outcomes),
                      str(sum(1 for o in outcomes if o.failure)),
                      str(sum(1 for o in outcomes if o.continued)),
                      f"{statistics.mean(walls):.1f}" if walls else "kept"])
@@ -114,14 +124,15 @@ def limit_lines(by_set):
 
 def by_value_lines(name, outcomes, facts):
     """Errors of one data set by the values of each of `facts`."""
-    rows = [[f"{name}, by", "n", "mean |error|", "median", "bias"]]
+    rows = [[f"{name}, by", "n", "mean |error|", "median", "bias", "said", "within"]]
     for fact in facts:
         split = collections.defaultdict(list)
         for outcome in outcomes:
             if fact in outcome.row.facts:
                 split[outcome.row.facts[fact]].append(outcome)
         for value in sorted(split):
-            rows.append([f"{fact} {value}", *error_cells(errors_of(split[value]))])
+            rows.append([f"{fact} {value}", *error_cells(errors_of(split[value])),
+                         *within(split[value])])
     return aligned(rows) if len(rows) > 1 else []
 
 

@@ -110,11 +110,11 @@ KernelCurve read_curve(const JsonField& field) {
         return field[name].number(std::numeric_limits<double>::min(), 1.0,
                                   {"a share > 0 and <= 1", "Write e.g. 0.7."});
     };
-    static_cast<void>(field["error"].number(0.0, 100.0, {"a mean relative error"}));  // for readers
     return {.start = Time(field["start_ps"].integer(kLeastStart, kMostStart,
                                                     {"picoseconds from 1000 to 10^9"})),
             .compute = share("compute"),
-            .memory = share("memory")};
+            .memory = share("memory"),
+            .error = field["error"].number(0.0, 100.0, {"a mean relative error"})};
 }
 
 int read_row_bytes(const JsonField& field) {

@@ -53,6 +53,7 @@ struct KernelCurve {
     Time start;            ///< > 0
     double compute = 1.0;  ///< share of the peak for that type, in (0, 1]
     double memory = 1.0;   ///< share of the bandwidth, in (0, 1]
+    double error = 0.0;    ///< mean relative error on rows that it was not fitted to
 
     /// `flops_time`, `bytes_time`: at the peaks. Rounded up.
     [[nodiscard]] Time time(Time flops_time, Time bytes_time) const;

@@ -100,6 +100,15 @@ void put_attention_in_blocks(LoadedModel& model, int blocks) {
         fmt::format("{} Attention ops in {} blocks each.", blocked.count, blocks));
 }
 
+std::string fusion_note(const std::string& kernel, int count) {
+    if (kernel == graph::kTransposes) return fmt::format("{} Transpose ops as views.", count);
+    if (kernel == graph::kUnalignedProducts) {
+        return fmt::format("Matrix products that are slow, rows being no multiple of 16 bytes: {}.",
+                           count);
+    }
+    return fmt::format("Ops of {} as one kernel, {} times.", kernel, count);
+}
+
 void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
           const graph::NumberOf& number, graph::MissingKernel missing) {
     graph::Fused fused =
@@ -108,15 +117,7 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
     for (std::size_t i = 0; i < kernels.size(); ++i) {
         if (fused.counts[i] == 0) continue;
         model.fuse.push_back(kernels[i]);
-        model.notes.push_back(
-            kernels[i] == graph::kTransposes
-                ? fmt::format("{} Transpose ops as views.", fused.counts[i])
-            : kernels[i] == graph::kUnalignedProducts
-                ? fmt::format(
-                      "{} matrix products have rows that are no multiple of 16 bytes, which "
-                      "makes them slow.",
-                      fused.counts[i])
-                : fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
+        model.notes.push_back(fusion_note(kernels[i], fused.counts[i]));
     }
 }
 

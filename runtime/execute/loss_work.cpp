@@ -122,12 +122,12 @@ at::Tensor LossWork::gradient_of_classes(const at::Tensor& output, const at::Ten
     const at::Tensor chosen = at::sum(at::gather(output, -1, target_) * hit, at::kDouble);
     const at::Tensor all = at::sum(rows, at::kDouble);
     value_ = (counts_rows_ ? all - chosen : -chosen) * share_;
+    if (output.numel() == 0) return at::empty_like(output);
     const auto matrix = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
     const Rows of{.logits = matrix(output),
                   .sums = matrix(rows),
                   .classes = matrix(target_),
                   .hits = matrix(hit)};
-    if (output.numel() == 0) return at::empty_like(output);
     return (has_all_classes_ ? whole_gradient(of) : part_gradient(of)).reshape(output.sizes());
 }
 

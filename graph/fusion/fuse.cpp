@@ -46,7 +46,7 @@ constexpr std::array kKernels = {
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
     NamedKernel{.name = kUnalignedProducts,
-                .expression = "MatMul(x, y)",
+                .expression = "MatMul(x, y) with rows that are no multiple of 16 bytes",
                 .source = "at::mm, which gives matrices to cuBLAS as they are stored"},
 };
 

@@ -72,12 +72,9 @@ std::string one_line(std::string_view text) {
     return line;
 }
 
-Json accuracy_json(const std::optional<Accuracy>& accuracy) {
-    if (!accuracy) return nullptr;
-    return {{"fitted_share", accuracy->fitted},
-            {"error", accuracy->error},
-            {"low_ps", accuracy->low.raw()},
-            {"high_ps", accuracy->high.raw()}};
+Json accuracy_json(const std::optional<plan::PriceErrors>& errors) {
+    if (!errors) return nullptr;
+    return {{"fitted_share", errors->fitted}, {"error", errors->error}};
 }
 
 }  // namespace
@@ -160,8 +157,8 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (!result_.notes.empty()) text += fact_line("notes", notes_lines());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
-    if (const auto accuracy = accuracy_of(loaded_, result_.strategy, result_.evaluation.value)) {
-        text += fact_line("accuracy", accuracy_line(*accuracy));
+    if (const auto errors = price_errors_of(loaded_, result_.strategy)) {
+        text += fact_line("accuracy", accuracy_line(*errors, result_.evaluation.value));
     }
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
     const std::string precision = precision_line(problem);
@@ -218,8 +215,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"baselines", baselines_json(result_)},
                  {"devices", devices_json(problem, result_.evaluation, memory)},
                  {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
-                 {"accuracy", found ? accuracy_json(accuracy_of(loaded_, result_.strategy,
-                                                                result_.evaluation.value))
+                 {"accuracy", found ? accuracy_json(price_errors_of(loaded_, result_.strategy))
                                     : Json(nullptr)},
                  {"unsupported_ops", unsupported},
                  {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
@@ -256,8 +252,8 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
                    {"costs", costs_line(loaded_, counts_of(priced))}};
-    if (const auto accuracy = accuracy_of(loaded_, result_.strategy, result_.evaluation.value)) {
-        input.facts.emplace_back("accuracy", accuracy_line(*accuracy));
+    if (const auto errors = price_errors_of(loaded_, result_.strategy)) {
+        input.facts.emplace_back("accuracy", accuracy_line(*errors, result_.evaluation.value));
     }
     if (!result_.configuration.empty()) {
         input.facts.emplace_back("strategy", result_.configuration);

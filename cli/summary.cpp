@@ -12,7 +12,6 @@
 
 #include "cli/folded_rows.h"
 #include "cli/table.h"
-#include "plan/problem/price_errors.h"
 
 namespace partita::cli {
 namespace {
@@ -230,32 +229,24 @@ std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts) {
     return measured ? fmt::format("{} tasks ({})", text, loaded.costs.measured) : text;
 }
 
-std::optional<Accuracy> accuracy_of(const Loaded& loaded, const plan::Strategy& strategy,
-                                    Time value) {
+std::optional<plan::PriceErrors> price_errors_of(const Loaded& loaded,
+                                                 const plan::Strategy& strategy) {
     if (!loaded.costs.measured.empty()) return std::nullopt;
     const plan::Problem& problem = *loaded.problem;
-    std::vector<int> device;
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        device.push_back(strategy.device_of(graph::OpId(i)));
-    }
-    const plan::PriceErrors found = price_errors(problem.facts(), problem.prices(), device);
-    if (found.fitted == 0.0) return std::nullopt;
-    const auto at = [&](double factor) {
-        return Time(std::llround(static_cast<double>(value.raw()) * factor));
-    };
-    return Accuracy{.fitted = found.fitted,
-                    .error = found.error,
-                    .low = at(std::max(0.0, 1.0 - found.error)),
-                    .high = at(1.0 + found.error)};
+    const plan::PriceErrors errors = price_errors(problem.facts(), problem.prices(), strategy);
+    return errors.fitted > 0.0 ? std::optional(errors) : std::nullopt;
 }
 
-std::string accuracy_line(const Accuracy& accuracy) {
+std::string accuracy_line(const plan::PriceErrors& errors, Time value) {
     constexpr double kPercent = 100.0;
+    const auto times = [&](double factor) {
+        return to_text(Time(std::llround(static_cast<double>(value.raw()) * factor)));
+    };
     return fmt::format(
         "{} to {}: curves price {:.0f} % of the work, and are {:.3g} % off on kernels that they "
         "were not fitted to",
-        to_text(accuracy.low), to_text(accuracy.high), kPercent * accuracy.fitted,
-        kPercent * accuracy.error);
+        times(std::max(0.0, 1.0 - errors.error)), times(1.0 + errors.error),
+        kPercent * errors.fitted, kPercent * errors.error);
 }
 
 RecomputedBlocks recomputed_blocks(const plan::Problem& problem, const plan::Strategy& strategy) {

@@ -15,6 +15,7 @@
 #include "cli/load.h"
 #include "cli/model_facts.h"
 #include "plan/evaluation/evaluator.h"
+#include "plan/problem/price_errors.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/memory_kind.h"
@@ -56,19 +57,12 @@ std::vector<std::pair<std::string_view, std::int64_t>> named_counts(const plan::
 /// "412 measured, 31 interpolated, 7 analytic tasks (profile.sqlite 2026-11-22)", "9 ops analytic".
 std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts);
 
-/// What a plan takes if the curves that price its kernels are off as they were on other kernels.
-struct Accuracy {
-    double fitted = 0.0;  ///< share of the work that curves price
-    double error = 0.0;   ///< theirs, 0.1 for 10 %
-    Time low;
-    Time high;
-};
 /// nullopt: no curve prices anything, or costs are measured.
-std::optional<Accuracy> accuracy_of(const Loaded& loaded, const plan::Strategy& strategy,
-                                    Time value);
-/// "14.2 to 19.8 ms: curves price 93 % of the work, and are 12.5 % off on kernels they were not
-/// fitted to"
-std::string accuracy_line(const Accuracy& accuracy);
+std::optional<plan::PriceErrors> price_errors_of(const Loaded& loaded,
+                                                 const plan::Strategy& strategy);
+/// Of a plan of that value: "14.2 ms to 19.8 ms: curves price 93 % of the work, and are 12.5 % off on
+/// kernels that they were not fitted to".
+std::string accuracy_line(const plan::PriceErrors& errors, Time value);
 
 /// Layer blocks by what they recompute.
 struct RecomputedBlocks {

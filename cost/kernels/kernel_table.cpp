@@ -158,12 +158,16 @@ Time KernelCurve::time(Time flops_time, Time bytes_time) const {
 
 const KernelCurve* KernelTable::exactly(KernelFamily family, bool backward, std::string_view type,
                                         int row_bytes) const {
-    for (int bytes = row_bytes; bytes > 0; bytes /= 2) {
+    const auto curve = [&](int bytes) -> const KernelCurve* {
         const auto found = curves_.find(std::tuple(family, backward, type, bytes));
-        if (found != curves_.end()) return &found->second;
-        if (row_bytes == graph::kWideRow) return nullptr;
+        return found == curves_.end() ? nullptr : &found->second;
+    };
+    if (row_bytes != graph::kWideRow) {
+        for (int bytes = row_bytes; bytes > 0; bytes /= 2) {
+            if (const KernelCurve* const own = curve(bytes)) return own;
+        }
     }
-    return exactly(family, backward, type, graph::kWideRow);
+    return curve(graph::kWideRow);
 }
 
 const KernelCurve* KernelTable::find(KernelFamily family, bool backward, graph::DType dtype,

@@ -46,7 +46,7 @@ constexpr std::array kKernels = {
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
     NamedKernel{.name = kUnalignedProducts,
-                .expression = "MatMul(x, y) with rows that are no multiple of 16 bytes",
+                .expression = "MatMul or Gemm with rows that are no multiple of 16 bytes",
                 .source = "at::mm, which gives matrices to cuBLAS as they are stored"},
 };
 
@@ -108,8 +108,38 @@ int row_bytes_of(const OpGraph& graph, const Op& op) {
     return static_cast<int>(bytes);
 }
 
-bool is_transpose(const Op& op) {
-    return op.kind == OpKind::compute && op.domain.empty() && op.type == "Transpose";
+/// What a name makes of an op that suits it; false: it does not.
+struct Mark {
+    std::string_view name;
+    bool (*apply)(const OpGraph& graph, Op& op);
+};
+
+constexpr std::array kMarks = {
+    Mark{.name = kTransposes,
+         .apply =
+             [](const OpGraph&, Op& op) {
+                 if (op.kind != OpKind::compute || !op.domain.empty()) return false;
+                 if (op.type != "Transpose") return false;
+                 op.domain = "partita";
+                 return true;
+             }},
+    Mark{.name = kUnalignedProducts,
+         .apply =
+             [](const OpGraph& graph, Op& op) {
+                 op.row_bytes = row_bytes_of(graph, op);
+                 return op.row_bytes != kWideRow;
+             }},
+};
+
+const Mark* find_mark(std::string_view name) {
+    const auto* const mark = std::ranges::find(kMarks, name, &Mark::name);
+    return mark == kMarks.end() ? nullptr : mark;
+}
+
+/// Ops that suit it.
+int count(const OpGraph& graph, const Mark& mark) {
+    return static_cast<int>(
+        std::ranges::count_if(graph.ops(), [&](Op op) { return mark.apply(graph, op); }));
 }
 
 /// Reads "Mul(g, Sigmoid(g))".
@@ -248,18 +278,12 @@ private:
     const Node& pattern_;
 };
 
-/// What ops are marked as.
-struct Marks {
-    bool views = false;      ///< transposes
-    bool unaligned = false;  ///< products
-};
-
 /// Copies a graph with kernels in place of their ops.
 class KernelFusion {
 public:
     /// `kernels`: by their last op.
-    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels, Marks marks,
-                 const NumberOf& number)
+    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels,
+                 const std::vector<const Mark*>& marks, const NumberOf& number)
         : from_(from), kernels_(kernels), marks_(marks), number_(number), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.ops) {
@@ -286,8 +310,7 @@ public:
 
 private:
     [[nodiscard]] Op marked(Op op) const {
-        if (marks_.views && is_transpose(op)) op.domain = "partita";
-        if (marks_.unaligned) op.row_bytes = row_bytes_of(from_, op);
+        for (const Mark* const mark : marks_) mark->apply(from_, op);
         return op;
     }
 
@@ -361,7 +384,7 @@ private:
 
     const OpGraph& from_;
     const std::map<OpId, Match>& kernels_;
-    Marks marks_;
+    const std::vector<const Mark*>& marks_;
     const NumberOf& number_;
     std::set<OpId> inner_;
     GraphCopy copy_;
@@ -378,7 +401,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
-    Marks marks;
+    std::vector<const Mark*> marks;
     const auto find_pattern = [&](const std::string& name, std::string_view text) {
         const Node pattern = ExpressionParser(text, file).run();
         const Matcher matcher(graph, pattern);
@@ -399,13 +422,9 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     for (std::size_t k = 0; k < kernels.size(); ++k) {
         const auto* const known = std::ranges::find(kKernels, kernels[k], &NamedKernel::name);
         const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
-        if (kernels[k] == kTransposes) {
-            counts[k] = static_cast<int>(std::ranges::count_if(graph.ops(), is_transpose));
-            marks.views = counts[k] > 0;
-        } else if (kernels[k] == kUnalignedProducts) {
-            counts[k] = static_cast<int>(std::ranges::count_if(
-                graph.ops(), [&](const Op& op) { return row_bytes_of(graph, op) != kWideRow; }));
-            marks.unaligned = counts[k] > 0;
+        if (const Mark* const mark = find_mark(kernels[k])) {
+            counts[k] = count(graph, *mark);
+            marks.push_back(mark);
         } else {
             counts[k] = find_pattern(kernels[k], text);
         }

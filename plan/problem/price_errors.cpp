@@ -7,8 +7,7 @@
 
 namespace partita::plan {
 
-PriceErrors price_errors(const GraphFacts& facts, const Prices& prices,
-                         const std::vector<int>& device) {
+PriceErrors price_errors(const GraphFacts& facts, const Prices& prices, const Strategy& strategy) {
     double all = 0.0;
     double fitted = 0.0;
     double off = 0.0;
@@ -21,15 +20,16 @@ PriceErrors price_errors(const GraphFacts& facts, const Prices& prices,
     };
     for (std::size_t i = 0; i < facts.graph().op_count(); ++i) {
         const graph::OpId op(i);
-        const cost::Device& on = prices.machine().device(device[i]);
+        const int device = strategy.device_of(op);
+        const cost::Device& on = prices.machine().device(device);
         const OpWorks& works = facts.works();
         if (facts.has_forward(op)) {
-            add(prices.forward_price(op, device[i]), works.forward(op), on);
+            add(prices.forward_price(op, device), works.forward(op), on);
         }
         if (facts.has_backward(op)) {
-            add(prices.backward_price(op, device[i]), works.backward(op), on);
+            add(prices.backward_price(op, device), works.backward(op), on);
         }
-        if (works.is_updated(op)) add(prices.update_price(op, device[i]), works.update(op), on);
+        if (works.is_updated(op)) add(prices.update_price(op, device), works.update(op), on);
     }
     return {.fitted = all > 0.0 ? fitted / all : 0.0, .error = fitted > 0.0 ? off / fitted : 0.0};
 }

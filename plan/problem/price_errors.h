@@ -6,15 +6,13 @@
 //     e = sum of t e over all work that curves price / sum of t over that work
 //
 // t is what a curve says of a whole op, e the curve's error: as if all curves erred the same way.
-// Errors of kernels partly cancel; what a whole step is off, though, is also what no kernel explains
-// (the host, kernels that an engine does not run), so the plain sum is the nearer guess
-// (docs/accuracy.md holds it against measured steps).
+// Errors of kernels partly cancel, and a step is also off by what no kernel explains (the host, kernels
+// that an engine does not run): docs/accuracy.md holds the figure against measured steps.
 #pragma once
-
-#include <vector>
 
 #include "plan/problem/graph_facts.h"
 #include "plan/problem/prices.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 
@@ -23,8 +21,7 @@ struct PriceErrors {
     double error = 0.0;   ///< e, 0.1 for 10 %
 };
 
-/// `device`: per op. Of forward, backward and update.
-PriceErrors price_errors(const GraphFacts& facts, const Prices& prices,
-                         const std::vector<int>& device);
+/// Of forward, backward and update, on the first device of each op.
+PriceErrors price_errors(const GraphFacts& facts, const Prices& prices, const Strategy& strategy);
 
 }  // namespace partita::plan

@@ -190,7 +190,7 @@ private:
                                  box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
-        if (causal_masks_.replace_mask(task.op, state->kernel.op())) {
+        if (causal_masks_.decide(task.op, state->kernel.op())) {
             state->kernel.attend_causally();
         }
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {

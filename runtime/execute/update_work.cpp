@@ -34,9 +34,8 @@ bool UpdateWork::is_one_kernel(const at::Tensor& exact) const {
 }
 
 void UpdateWork::update_at_once(const at::Tensor& exact, const at::Tensor& gradient) {
-    if (!count_.defined()) count_ = at::zeros({}, first_.options());
-    count_.add_(1);
-    at::_fused_adam_({exact}, {gradient}, {first_}, {second_}, /*max_exp_avg_sqs=*/{}, {count_},
+    const at::Tensor count = at::full({}, steps_, first_.options());
+    at::_fused_adam_({exact}, {gradient}, {first_}, {second_}, /*max_exp_avg_sqs=*/{}, {count},
                      options_.rate, options_.first_decay, options_.second_decay,
                      /*weight_decay=*/0.0, options_.epsilon, /*amsgrad=*/false,
                      /*maximize=*/false);

@@ -67,7 +67,6 @@ private:
     at::Tensor master_;  ///< float32, of a narrower parameter
     at::Tensor first_;   ///< velocity, or the first moment
     at::Tensor second_;
-    at::Tensor count_;  ///< of updates, where the kernel reads it
     bool keeps_gradient_ = false;
     at::Tensor latest_gradient_;
 };

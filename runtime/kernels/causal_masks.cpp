@@ -12,7 +12,7 @@
 #include "graph/operators/op_table.h"
 #include "graph/operators/part.h"
 #include "runtime/kernels/heads.h"
-#include "runtime/kernels/part_kernel.h"
+#include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
 
@@ -26,6 +26,7 @@ namespace {
 
 /// From here on a number hides a key, as in graph/fusion/attention.h.
 constexpr double kHides = -10'000;
+constexpr std::size_t kShownScores = 3;  // result of Attention
 constexpr std::int64_t kMostElements = std::int64_t{1} << 26U;
 
 /// What a tensor is made of, down to constants and what the graph knows.
@@ -76,6 +77,10 @@ at::Tensor decided_value(const graph::OpGraph& graph, TensorId tensor,
                          const ConstantValue& constant, std::int64_t most_elements) {
     Ancestry ancestry(graph, most_elements);
     if (!ancestry.follow(tensor)) return {};
+    std::map<TensorId, OpId> last_reader;
+    for (const OpId id : ancestry.ops()) {
+        for (const TensorId t : graph.op(id).inputs) last_reader[t] = id;
+    }
     std::map<TensorId, at::Tensor> values;
     const auto value = [&](TensorId t) -> at::Tensor {
         if (!t.valid()) return {};
@@ -90,13 +95,14 @@ at::Tensor decided_value(const graph::OpGraph& graph, TensorId tensor,
             values[op.outputs[0]] = constant(op.outputs[0]);
             continue;
         }
-        const graph::OpRule rule = graph::rule_of(graph, id);
-        const PartKernel kernel(graph, id, rule, graph::whole_box(rule));
         Tensors inputs;
         for (const TensorId t : op.inputs) inputs.push_back(value(t));
-        const Tensors results = kernel.forward(read_by(kernel, inputs));
+        const Tensors results = run_op(graph, id, inputs, {});
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) values[op.outputs[i]] = results[i];
+        }
+        for (const TensorId t : op.inputs) {
+            if (last_reader.at(t) == id) values.erase(t);
         }
     }
     return value(tensor);
@@ -113,15 +119,18 @@ bool is_causal(const at::Tensor& mask) {
 CausalMasks::CausalMasks(const graph::OpGraph& graph, ConstantValue constant)
     : graph_(graph), constant_(std::move(constant)) {}
 
-bool CausalMasks::replace_mask(OpId id, const graph::PartOp& part) {
+bool CausalMasks::decide(OpId id, const graph::PartOp& part) {
     const graph::Op& op = graph_.op(id);
     const bool is_attention = part.domain.empty() && part.type == "Attention";
     if (!is_attention || part.operands.size() <= kMask) return false;
     using Source = graph::PartOperand::Source;
     const graph::PartOperand& mask = part.operands[kMask];
-    // Past keys and numbers of keys move what is causal; windows hide more.
+    // Past keys and numbers of keys move what is causal, windows hide more, and scores that somebody
+    // wants to see have the mask's own numbers in them.
+    const bool shows_scores =
+        part.results.size() > kShownScores && part.results[kShownScores].is_wanted;
     const bool is_plain =
-        mask.source == Source::region &&
+        mask.source == Source::region && !shows_scores &&
         std::all_of(part.operands.begin() + kMask + 1, part.operands.end(),
                     [](const auto& operand) { return operand.source == Source::left_out; }) &&
         part.attributes.get_int("left_window_size", -1) < 0 &&

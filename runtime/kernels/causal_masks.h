@@ -24,8 +24,7 @@ namespace partita::runtime {
 using ConstantValue = std::function<at::Tensor(graph::TensorId)>;
 
 /// The value of a tensor that constants and extents alone decide, on the CPU; undefined: of another
-/// one, of one that is drawn or comes out of a body, or where more than `most_elements` would have to
-/// be held at a time for one tensor.
+/// one, of one that is drawn or comes out of a body, or where some tensor on the way has more than `most_elements`.
 at::Tensor decided_value(const graph::OpGraph& graph, graph::TensorId tensor,
                          const ConstantValue& constant, std::int64_t most_elements);
 
@@ -34,11 +33,11 @@ bool is_causal(const at::Tensor& mask);
 
 class CausalMasks {
 public:
-    /// Both must outlive it.
+    /// The graph must outlive it, and what `constant` refers to.
     CausalMasks(const graph::OpGraph& graph, ConstantValue constant);
 
-    /// Could this part of ONNX's Attention be causal without its mask?
-    [[nodiscard]] bool replace_mask(graph::OpId op, const graph::PartOp& part);
+    /// Is causal masking all that the mask does in this part of ONNX's Attention? False for other ops.
+    [[nodiscard]] bool decide(graph::OpId op, const graph::PartOp& part);
 
 private:
     const graph::OpGraph& graph_;

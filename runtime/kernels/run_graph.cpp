@@ -60,11 +60,9 @@ public:
 
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
-        const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), device_, source_);
         Tensors inputs;
         for (const TensorId t : op.inputs) inputs.push_back(take(t));
-        Tensors results = kernel.run(read_by(kernel, inputs));
+        Tensors results = run_op(graph_, id, inputs, source_, device_);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));
         }
@@ -78,23 +76,6 @@ private:
     std::vector<std::size_t> uses_;
 };
 
-/// Says the op where it fails; oneDNN's errors are not c10's.
-void compute(GraphRun& run, const graph::OpGraph& graph, OpId id) {
-    const auto failure = [&](const std::string& what) {
-        const graph::Op& op = graph.op(id);
-        return std::runtime_error("'" + op.name + "' (" + op.type + "): " + what);
-    };
-    try {
-        run.compute(id);
-    } catch (const InputError&) {
-        throw;
-    } catch (const c10::Error& error) {
-        throw failure(error.what_without_backtrace());
-    } catch (const std::exception& error) {
-        throw failure(error.what());
-    }
-}
-
 }  // namespace
 
 at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
@@ -102,6 +83,26 @@ at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
         tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
     }
     return tensor;
+}
+
+// Says the op where it fails; oneDNN's errors are not c10's.
+Tensors run_op(const graph::OpGraph& graph, OpId id, std::span<const at::Tensor> inputs,
+               const SourceValue& source, at::Device device) {
+    const auto failure = [&](const std::string& what) {
+        const graph::Op& op = graph.op(id);
+        return std::runtime_error("'" + op.name + "' (" + op.type + "): " + what);
+    };
+    try {
+        const graph::OpRule rule = graph::rule_of(graph, id);
+        const PartKernel kernel(graph, id, rule, graph::whole_box(rule), device, source);
+        return kernel.run(read_by(kernel, inputs));
+    } catch (const InputError&) {
+        throw;
+    } catch (const c10::Error& error) {
+        throw failure(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+        throw failure(error.what());
+    }
 }
 
 Tensors read_by(const PartKernel& kernel, std::span<const at::Tensor> inputs) {
@@ -126,7 +127,7 @@ Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> input
         case OpKind::parameter:
         case OpKind::constant: run.load(op.outputs[0]); break;
         case OpKind::output: outputs.push_back(run.take(op.inputs[0])); break;
-        case OpKind::compute: compute(run, graph, OpId(i)); break;
+        case OpKind::compute: run.compute(OpId(i)); break;
         }
     }
     return outputs;

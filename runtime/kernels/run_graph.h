@@ -23,6 +23,10 @@ namespace partita::runtime {
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source, at::Device device = at::kCPU);
 
+/// One op of it, whole: its inputs to its results, with the op's name in front of what is thrown.
+Tensors run_op(const graph::OpGraph& graph, graph::OpId id, std::span<const at::Tensor> inputs,
+               const SourceValue& source, at::Device device = at::kCPU);
+
 /// The region of a whole tensor, packed.
 at::Tensor taken(at::Tensor tensor, const graph::Region& region);
 

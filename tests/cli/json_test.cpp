@@ -35,29 +35,13 @@ protected:
     }
 };
 
-const std::vector<std::string> kPlanKeys = {"status",
-                                            "objective",
-                                            "value_ps",
-                                            "lower_bound_ps",
-                                            "gap",
-                                            "searcher",
-                                            "scheduler",
-                                            "seed",
-                                            "micro_batches",
-                                            "schedule",
-                                            "notes",
-                                            "evaluations",
-                                            "elapsed_s",
-                                            "evaluations_per_s",
-                                            "tasks",
-                                            "acceptance_rate",
-                                            "baselines",
-                                            "devices",
-                                            "costs",
-                                            "accuracy",
-                                            "unsupported_ops",
-                                            "plan",
-                                            "numerical_bound"};
+const std::vector<std::string> kPlanKeys = {
+    "status",        "objective",         "value_ps",  "lower_bound_ps",
+    "gap",           "searcher",          "scheduler", "seed",
+    "micro_batches", "schedule",          "notes",     "evaluations",
+    "elapsed_s",     "evaluations_per_s", "tasks",     "acceptance_rate",
+    "baselines",     "devices",           "costs",     "unsupported_ops",
+    "plan",          "numerical_bound",   "accuracy"};
 
 TEST_F(Json, OfPlanHasThePromisedKeys) {
     const json summary = run_json(plan_mlp());

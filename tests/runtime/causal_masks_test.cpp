@@ -73,7 +73,7 @@ protected:
     }
     [[nodiscard]] bool is_replaced() const {
         CausalMasks masks(graph_, values());
-        return masks.replace_mask(attention_, kernel().op());
+        return masks.decide(attention_, kernel().op());
     }
 
     graph::OpGraph graph_;
@@ -142,6 +142,25 @@ TEST_F(CausalMasksOf, AWindowNeedsItsMask) {
     graph::Attributes attributes;
     attributes.set("left_window_size", std::int64_t{2});
     attend(constant("mask", lower(), graph::DType::boolean), attributes);
+    EXPECT_FALSE(is_replaced());
+}
+
+TEST_F(CausalMasksOf, ScoresThatAreShownHaveTheMasksNumbers) {
+    const TensorId mask = constant("mask", lower(), graph::DType::boolean);
+    attend(mask);
+    EXPECT_TRUE(is_replaced());
+    graph::Op op = graph_.op(attention_);
+    op.name = "shows";
+    graph::Tensor result = graph_.tensor(op.outputs[0]);
+    op.outputs.clear();
+    for (const char* name : {"y2", "key", "value", "scores"}) {
+        result.name = name;
+        result.shape =
+            std::string(name) == "scores" ? graph::Shape{2, 3, kLength, kLength} : kByHead;
+        const bool is_left_out = std::string(name) == "key" || std::string(name) == "value";
+        op.outputs.push_back(is_left_out ? TensorId{} : graph_.add_tensor(result));
+    }
+    attention_ = graph_.add_op(std::move(op));
     EXPECT_FALSE(is_replaced());
 }
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+
 #include "base/error.h"
 #include "cost/cost_model.h"
-
 #include "cost/machine/machine_fields.h"
 #include "cost/machine/machine_file.h"
 #include "tests/support/paths.h"

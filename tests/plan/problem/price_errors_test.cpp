@@ -29,7 +29,8 @@ graph::OpGraph product(const std::vector<const char*>& after) {
 
 PriceErrors errors_of(const graph::OpGraph& graph, const cost::Machine& machine) {
     const Problem problem = make_problem(graph, machine);
-    return price_errors(problem.facts(), problem.prices(), std::vector<int>(graph.op_count(), 0));
+    return price_errors(problem.facts(), problem.prices(),
+                        whole_ops(std::vector<int>(graph.op_count(), 0), {}));
 }
 
 TEST(PriceErrors, OfOneCurveAreItsOwn) {

@@ -328,6 +328,9 @@ TEST_P(OneGpu, RunsEveryOptimizerAndLoss) {
     using plan::Optimizer;
     for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::momentum, Optimizer::adam}) {
         for (const LossKind loss : {LossKind::sum, LossKind::mse, LossKind::cross_entropy}) {
+            // It ends in a softmax, whose sum is 1 whatever the weights are: its gradients are
+            // rounding errors, which differ between processors, and of each Adam makes a step.
+            if (optimizer == Optimizer::adam && loss == LossKind::sum) continue;
             const plan::Policy policy{.optimizer = optimizer, .loss = loss};
             const plan::Problem problem = this->problem(plan::Mode::training, policy);
             const plan::Strategy whole =
@@ -341,8 +344,6 @@ TEST_P(OneGpu, RunsEveryOptimizerAndLoss) {
     }
 }
 
-// Of small numbers without cancellation: Adam makes a rounding error of a gradient near 0 a whole
-// step.
 INSTANTIATE_TEST_SUITE_P(Runnable, OneGpu, testing::Values(Example{"mlp", {{"batch", 6}}}),
                          name_of);
 

@@ -219,6 +219,29 @@ def neusight(operator, device, peaks):
             yield Row(*product(*(int(row[each]) for each in ("B", "M", "K", "N")), 4), peaks, time)
 
 
+# Of a B x H matrix; with a u after its name the other operand is a scalar.
+NEUSIGHT_ROWS = {"pointwise": ("elem", {"add": 3, "mul": 3, "div": 3, "pow": 3, "addu": 2, "mulu": 2, "divu": 2, "powu": 2, "relu": 2}),
+                 "activation": ("elem", {"gelu": 2, "tanh": 2}), "softmax": ("softmax", {"softmax": 2}),
+                 "normalization": ("ln", {"ln": 2})}
+
+
+def neusight_rows(family, device, peaks):
+    file, operators = NEUSIGHT_ROWS[family]
+    for row in rows_of(f"neusight/ops/{file}.csv"):
+        time = 1e3 * float(row["latency_ms"])
+        if row["device"] == device and row["op"] in operators and time >= HOST_BOUND_US:
+            yield Row(0, operators[row["op"]] * 4 * int(row["B"]) * int(row["H"]), peaks, time)
+
+
+def neusight_table(device, peaks):
+    """Operators in float32; their starts are those of another table, because the host launched them one by one."""
+    folder = "data/profiles/neusight/ops/"
+    for family, file in (("product", "linear"), ("batched-product", "bmm")):
+        yield family, "forward", ["float32"], f"{folder}{file}.csv", neusight(file, device, peaks), "hopper"
+    for family, (file, _) in NEUSIGHT_ROWS.items():
+        yield family, "forward", ["float32"], f"{folder}{file}.csv", neusight_rows(family, device, peaks), "hopper"
+
+
 def figures(machine, gpu):
     types = json.loads((ROOT / "data" / "machines" / f"{machine}.json").read_text())["device_types"]
     device = types[gpu]
@@ -261,22 +284,34 @@ def blackwell():
 
 
 def ampere():
-    bandwidth = 1.555e12
     yield ("product", "forward", ["bfloat16"], "data/profiles/simumax/a100_pcie_gemm.csv",
            simumax_products("a100_pcie", (312e12, 1.935e12)), "hopper")
     # Large ones alone: their own start, 113 and 179 us, would be no small kernel's.
     for phase in ("forward", "backward"):
         yield ("attention", phase, ["bfloat16"], "data/profiles/simumax/a100_pcie_attention.csv",
                simumax_attention("a100_pcie", phase, (312e12, 1.935e12)), "hopper")
-    yield ("product", "forward", ["float32"], "data/profiles/neusight/ops/linear.csv",
-           neusight("linear", "NVIDIA A100-PCIE-40GB", (19.5e12, bandwidth)), "hopper")
-    yield ("batched-product", "forward", ["float32"], "data/profiles/neusight/ops/bmm.csv",
-           neusight("bmm", "NVIDIA A100-PCIE-40GB", (19.5e12, bandwidth)), "hopper")
+    yield from neusight_table("NVIDIA A100-PCIE-40GB", (19.5e12, 1.555e12))
+
+
+# The cards that were measured have PCIe: other peaks than those of the presets.
+def volta():
+    yield from neusight_table("Tesla V100-PCIE-32GB", (14e12, 0.9e12))
+
+
+def turing():
+    yield from neusight_table("Tesla T4", (8.1e12, 0.32e12))
+
+
+def pascal():
+    yield from neusight_table("Tesla P100-PCIE-16GB", (9.3e12, 0.732e12))
 
 
 TABLES = {"hopper": (hopper, None, "H100, H200: fitted to PyTorch's operators on an H200"),
           "blackwell": (blackwell, "hopper", "B200: products and attention fitted to its own, the rest as Hopper's"),
-          "ampere": (ampere, "hopper", "A100: products and attention fitted to its own, the rest as Hopper's")}
+          "ampere": (ampere, "hopper", "A100: float32, products and attention fitted to its own, the rest as Hopper's"),
+          "volta": (volta, "ampere", "V100: float32 fitted to its own, the rest as Ampere's"),
+          "turing": (turing, "ampere", "T4: float32 fitted to its own, the rest as Ampere's"),
+          "pascal": (pascal, None, "P100: float32 fitted to its own")}
 
 
 class Roofline:

@@ -250,8 +250,9 @@ TEST_F(Export, ShardyNamesMeshAndShardingsOfASplitPlan) {
 
 TEST_F(Export, NcclTunerPinsTheCollectivesThatNcclsModelChose) {
     // Nobody measured this machine, so NCCL's model prices the all-reduces of its four A100.
-    const Outcome planned = run(
-        plan_mlp({"--machine", "a100-t4", "--mode", "training", "--searcher", "data-parallel"}));
+    const Outcome planned =
+        run(plan_mlp({"--machine", "a100-t4", "--mode", "training", "--searcher", "grids",
+                      "--strategy", "dp=4,tp=1,pp=1,zero=0"}));
     ASSERT_EQ(planned.code, 0) << planned.err;
     const Outcome result = run({"export", "plan.json", example("runnable/mlp/model.onnx"),
                                 "--format", "nccl-tuner", "-o", "tuner.csv"});

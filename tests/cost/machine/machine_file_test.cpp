@@ -180,8 +180,8 @@ TEST(Presets, AreThoseThatTheDocumentationNames) {
         EXPECT_EQ(load_machine(preset.name).name(), preset.name);
     }
     EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
-                                            "dgx-h100", "dgx-h200", "k80-cluster", "mayer-50",
-                                            "p100-cluster"));
+                                            "dgx-h100", "dgx-h200", "g4dn.12xlarge", "k80-cluster",
+                                            "mayer-50", "p100-cluster", "p3-g4dn", "p3.8xlarge"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -214,11 +214,14 @@ TEST(Presets, HaveTheDevicesTheirNamesPromise) {
     EXPECT_EQ(devices("dgx-a100"), 8);
     EXPECT_EQ(devices("dgx-b200"), 8);
     EXPECT_EQ(devices("dgx-h100:4"), 32);
+    EXPECT_EQ(devices("g4dn.12xlarge:4"), 16);
     EXPECT_EQ(devices("k80-cluster"), 64);
     EXPECT_EQ(devices("mayer-50"), 50);
     EXPECT_EQ(devices("p100-cluster"), 16);
     EXPECT_EQ(devices("p100-cluster:2x4"), 8);
     EXPECT_EQ(devices("p100-cluster:1x3"), 3);
+    EXPECT_EQ(devices("p3-g4dn"), 16);
+    EXPECT_EQ(devices("p3.8xlarge:2"), 8);
 }
 
 TEST(Presets, NumberTheirNodes) {
@@ -252,8 +255,8 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
               "of each.");
     EXPECT_EQ(usage_error("dgx-9"),
               "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
-              "dgx-b200, dgx-h100, dgx-h200, k80-cluster, mayer-50, p100-cluster; a machine file "
-              "ends in .json.");
+              "dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, k80-cluster, mayer-50, p100-cluster, "
+              "p3-g4dn, p3.8xlarge; a machine file ends in .json.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");
 }

@@ -17,7 +17,7 @@ import sys
 import models
 import runner
 import tables
-from sets import alpa, fsdp_mpt, neusight, simumax, torch_steps, training_runs, vtrain
+from sets import alpa, amp, fsdp_mpt, neusight, simumax, torch_steps, training_runs, vtrain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETS = {
@@ -33,6 +33,8 @@ SETS = {
     "fsdp-mpt": fsdp_mpt.rows,
     "alpa-intra": alpa.intra_op,
     "alpa-e2e": alpa.end_to_end,
+    "amp-t4": amp.on_t4,
+    "amp-mixed": amp.mixed,
     "neusight-4gpu": neusight.four_gpus,
     "neusight-1gpu": neusight.one_gpu,
     "h200-steps": torch_steps.h200,

@@ -169,15 +169,22 @@ void GridSearch::find_grids(const Engine& engine) {
         fault_ = "ops of this problem must stay whole on one device each.";
         return;
     }
-    const auto devices = static_cast<int>(equal_devices(problem).size());
-    const std::vector<Grid> grids = grids_of(config_, devices, node_size(problem));
+    const auto on = [&](const std::vector<int>& devices) {
+        return grids_of(config_, static_cast<int>(devices.size()), node_size(problem));
+    };
+    std::vector<GridStyle> styles = styles_of(config_);
+    std::vector<Grid> grids = on(equal_devices(problem));
     if (grids.empty()) {
-        throw UsageError(fmt::format(
-            "--strategy {}: needs more than the {} equal devices that there are. Use smaller "
-            "degrees or a larger machine.",
-            config_.text(), devices));
+        const std::vector<int> all = usable_devices(problem);
+        grids = on(all);
+        for (GridStyle& style : styles) style.devices = all;
+        if (grids.empty()) {
+            throw UsageError(fmt::format(
+                "--strategy {}: needs more than the {} devices that there are. Use smaller "
+                "degrees or a larger machine.",
+                config_.text(), all.size()));
+        }
     }
-    const std::vector<GridStyle> styles = styles_of(config_);
     plan::Policy first = problem.policy();
     first.micro_batches = problem.batch().micro_batch_choices().front();
     queue_.emplace(base_.emplace(engine.groups(), first, styles.front()));

@@ -58,7 +58,7 @@ Grids::Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style)
       problem_(graph.problem()),
       policy_(std::move(policy)),
       style_(std::move(style)),
-      devices_(equal_devices(graph.problem())) {}
+      devices_(style_.devices.empty() ? equal_devices(graph.problem()) : style_.devices) {}
 
 Grids::Strides Grids::strides(const Grid& grid) const {
     Strides strides;
@@ -72,6 +72,10 @@ Grids::Strides Grids::strides(const Grid& grid) const {
         }
     }
     return strides;
+}
+
+int Grids::first_device(const Grid& grid, std::size_t stage) const {
+    return devices_[stage * static_cast<std::size_t>(strides(grid).pipeline)];
 }
 
 StageBlock Grids::block(const Grid& grid, int stage) const {
@@ -262,9 +266,6 @@ std::vector<Time> Grids::loads(const Grid& grid) {
     const auto stage_of = [&](OpId op) {
         return static_cast<std::size_t>(slots[op.index()]) % stages;
     };
-    const auto device = [&](std::size_t stage) {
-        return devices_[stage * static_cast<std::size_t>(strides(grid).pipeline)];
-    };
     std::vector<Time> loads(2 * stages);
     for (std::size_t i = 0; i < times.size(); ++i) {
         // Nearly: what a context exchanges is not there, nor that updates are not shared.
@@ -280,7 +281,8 @@ std::vector<Time> Grids::loads(const Grid& grid) {
         const int times_sent = problem_.facts().has_gradient(t) ? 2 : 1;
         for (const std::size_t to : readers) {
             loads[stages + from] +=
-                times_sent * problem_.transfers().copy_time(t, device(from), device(to));
+                times_sent *
+                problem_.transfers().copy_time(t, first_device(grid, from), first_device(grid, to));
         }
     }
     return loads;
@@ -345,11 +347,14 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
         return slots_in_order(problem_.graph(),
                               slots_by_layers(problem_.graph(), layers_of_slots(grid)));
     }
-    const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
-    std::vector<Slot> slots(
-        static_cast<std::size_t>(grid.stages * chunks),
-        {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i].saved_parts = saved_parts(grid, i);
+    std::vector<Slot> slots(static_cast<std::size_t>(grid.stages * chunks));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const std::size_t stage = i % static_cast<std::size_t>(grid.stages);
+        slots[i].device = style_.devices.empty() ? devices_[0] : first_device(grid, stage);
+        const Bytes capacity = problem_.constraints().memory_capacity(slots[i].device);
+        slots[i].memory = Bytes(capacity.raw() * grid.group_size / chunks);
+        slots[i].saved_parts = saved_parts(grid, i);
+    }
     std::vector<int> cut = cut_layers(graph_, slots);
     if (std::ranges::find(cut, -1) != cut.end()) {
         // It may fit with less than is counted: what is recomputed, or kept in shards.

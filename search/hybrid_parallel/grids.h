@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grids of equal devices: stages of the model x groups that share the batch x devices inside a
+// Grids of devices, equal ones unless people say so: stages of the model x groups that share the batch x devices inside a
 // group that share each op (group_split.h),
 //
 //     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
@@ -60,9 +60,12 @@ struct GridStyle {
     AttentionBy attention = AttentionBy::free;
     GridOrder order = kMegatronOrder;
     std::optional<std::vector<int>> layers;  ///< LayerCut::counts; nullopt: by work
+    /// Over these, in this order, of whatever kinds; ops are split as is best on the first of them.
+    /// Empty: the equal devices of the fastest kind.
+    std::vector<int> devices;
 };
 
-/// The grids of a problem, over the equal devices of the fastest kind.
+/// The grids of a problem.
 class Grids {
 public:
     /// `graph` must outlive it.
@@ -102,6 +105,7 @@ private:
         std::optional<GroupSplit> experts;
         [[nodiscard]] StageAxes axes(graph::OpId op) const;
     };
+    [[nodiscard]] int first_device(const Grid& grid, std::size_t stage) const;
     [[nodiscard]] StageBlock block(const Grid& grid, int stage) const;
     const Splits& split(const Grid& grid);
     [[nodiscard]] GroupSplit split_context(const Grid& grid, const Splits& splits) const;

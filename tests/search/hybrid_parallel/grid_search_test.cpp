@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -124,12 +125,12 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
                "--strategy tp=8: 8 devices cannot share op 'node_matmul' (MatMul): what "
                "they would share has d1 (4). Use a degree");
     is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
-    is_refused("tp=1,pp=1,cp=8,dp=16", "needs more than the 8 equal devices");
+    is_refused("tp=1,pp=1,cp=8,dp=16", "needs more than the 8 devices");
     is_refused("dp=3",
                "a micro-batch has 4 samples (a batch of 4 in 1); in parts of 2 the last one");
     is_refused("dp=2,ep=2", "ep=2: the model has no product with the weights of several experts");
     is_refused("pp=1,vpp=2", "chunks need stages");
-    is_refused("dp=16", "needs more than the 8 equal devices");
+    is_refused("dp=16", "needs more than the 8 devices");
 }
 
 TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
@@ -211,6 +212,21 @@ protected:
         return search(*problem_, std::move(options));
     }
 
+    /// By device, of how many layers it is the first of those that share it.
+    std::vector<std::size_t> layers_of_devices(const char* strategy) {
+        const SearchResult result = plan(strategy);
+        std::vector<std::set<std::string>> layers(machine_.device_count());
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const graph::Op& op = graph_.ops()[i];
+            if (op.kind != graph::OpKind::compute) continue;
+            const int device = result.strategy.config(graph::OpId(i)).devices[0];
+            layers[static_cast<std::size_t>(device)].insert(op.block);
+        }
+        std::vector<std::size_t> counts;
+        for (const auto& of : layers) counts.push_back(of.size());
+        return counts;
+    }
+
     /// Blocks that are recomputed.
     [[nodiscard]] int recomputed(const SearchResult& result) const {
         const auto& blocks = problem_->facts().recompute().blocks();
@@ -227,19 +243,7 @@ protected:
 
 TEST_F(OfLayers, StagesHaveAsManyLayersAsIsSaid) {
     options_.constraints.free_schedule = true;
-    const auto layers_of_stages = [&](const char* strategy) {
-        const SearchResult result = plan(strategy);
-        std::vector<std::set<std::string>> layers(4);
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            const graph::Op& op = graph_.ops()[i];
-            if (op.kind != graph::OpKind::compute) continue;
-            const int device = result.strategy.config(graph::OpId(i)).devices[0];
-            layers[static_cast<std::size_t>(device)].insert(op.block);
-        }
-        std::vector<std::size_t> counts;
-        for (const auto& of : layers) counts.push_back(of.size());
-        return counts;
-    };
+    const auto layers_of_stages = [this](const char* s) { return layers_of_devices(s); };
     EXPECT_THAT(layers_of_stages("pp=4,vpp=1,layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
     EXPECT_THAT(layers_of_stages("pp=4,layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
     EXPECT_THAT(layers_of_stages("layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
@@ -249,6 +253,22 @@ TEST_F(OfLayers, StagesHaveAsManyLayersAsIsSaid) {
                 testing::ElementsAre(3, 9, 0, 0));
     EXPECT_THAT(layers_of_stages("dp=1,tp=1,pp=2,vpp=4,layers=even"),
                 testing::ElementsAre(6, 6, 0, 0));
+}
+
+// 4 A100 and behind them 4 T4: all of them where that is said, else those that are alike.
+TEST_F(OfLayers, UnequalDevicesShareWhatNeedsThemAll) {
+    machine_ = cost::load_machine("a100-t4");
+    EXPECT_THAT(layers_of_devices("dp=1,tp=1,pp=8,layers=2-1-2-1-2-1-2-1"),
+                testing::ElementsAre(2, 1, 2, 1, 2, 1, 2, 1));
+    EXPECT_THAT(layers_of_devices("dp=1,tp=4,pp=2,layers=8-4"),
+                testing::ElementsAre(8, 0, 0, 0, 4, 0, 0, 0));
+    EXPECT_THAT(layers_of_devices("tp=1,pp=4,layers=even"),
+                testing::ElementsAre(3, 3, 3, 3, 0, 0, 0, 0));
+    const std::vector<std::size_t> by_work = layers_of_devices("dp=1,tp=1,pp=8");
+    EXPECT_EQ(std::ranges::min(std::span(by_work).first(4)), 2u);
+    EXPECT_EQ(std::ranges::max(std::span(by_work).last(4)), 1u);
+    EXPECT_THAT([&] { static_cast<void>(plan("dp=16")); },
+                testing::ThrowsMessage<UsageError>(HasSubstr("more than the 8 devices")));
 }
 
 // Two branches side by side, of two layers each.

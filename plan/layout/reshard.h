@@ -19,7 +19,8 @@
 // first dims that are longer than 1), they are packed or unpacked.
 //
 // A partial layout whose group has no name is first resolved in place (an all-reduce per region),
-// then resharded. Copies are always right, so every pair of layouts has a reshard.
+// then resharded. What several devices of a node need from other nodes goes there in slices
+// (scatter_gather.h). Copies are always right, so every pair of layouts has a reshard.
 //
 // Whatever its name, a transfer means one thing: every element of a result is the combination of
 // the elements at its position in the sources that hold it. Source: RULES.md 6, 11, 14.
@@ -73,7 +74,7 @@ struct Reshard {
     ~Reshard() = default;
 
     /// Go to this layout first; everything else is then a reshard from it.
-    std::optional<Layout> resolved;
+    std::optional<Layout> through;
     std::vector<Transfer> transfers;
     std::vector<Supply> supplies;  ///< per piece of the new layout
 

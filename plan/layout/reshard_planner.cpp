@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace partita::plan {
 
@@ -39,6 +40,11 @@ Reshard ReshardPlanner::plan(const Layout& from, const Layout& to, RegionTable& 
     // several would have no name.
     const bool same_ranks = can_combine && is_combined_in_place(from, to);
     needs_.find(pair, old_, same_ranks, regions, machine);
+    if (auto layout = scatter_gather_.through(pair, needs_, regions, machine)) {
+        Reshard reshard;
+        reshard.through = std::move(layout);
+        return reshard;
+    }
     groups_.find(pair, needs_);
     builder_.begin(pair, needs_, regions);
     for (const std::int32_t target : groups_.local()) builder_.add_local(target);
@@ -48,7 +54,7 @@ Reshard ReshardPlanner::plan(const Layout& from, const Layout& to, RegionTable& 
             builder_.add_collective(*collective);
         } else if (can_combine) {
             Reshard reshard;
-            reshard.resolved = combined_in_place(from);
+            reshard.through = combined_in_place(from);
             return reshard;
         } else {
             for (const std::int32_t target : group) builder_.add_copies(target);

@@ -5,6 +5,7 @@
 //
 //     shards.h              old pieces that are replicas of one another
 //     reshard_needs.h       old pieces from which each new one gets its elements
+//     scatter_gather.h      a layout to go through first, or none
 //     reshard_groups.h      new pieces that move together
 //     collective_choice.h   the collective of a group, or none
 //     reshard_builder.h     its transfer, or the copies of its pieces
@@ -17,6 +18,7 @@
 #include "plan/layout/reshard_builder.h"
 #include "plan/layout/reshard_groups.h"
 #include "plan/layout/reshard_needs.h"
+#include "plan/layout/scatter_gather.h"
 #include "plan/layout/shards.h"
 
 namespace partita::plan {
@@ -38,6 +40,7 @@ public:
 private:
     Shards old_;
     ReshardNeeds needs_;
+    ScatterGather scatter_gather_;
     ReshardGroups groups_;
     CollectiveChoice collective_;
     ReshardBuilder builder_;

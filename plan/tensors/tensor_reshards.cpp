@@ -11,10 +11,10 @@ Instance TensorReshards::reshard(const Instance& from, std::int32_t to, const Su
     LayoutTable& layouts = tensor_.layouts();
     const Reshard& plan = layouts.reshard(from.layout, to, tensor_.regions(), problem_.machine());
     Subject moved = subject;
-    if (plan.resolved) {
+    if (plan.through) {
         moved.kept_in = -1;
-        const Instance resolved = reshard(from, layouts.intern(*plan.resolved), moved);
-        return reshard(resolved, to, subject);
+        const Instance there = reshard(from, layouts.intern(*plan.through), moved);
+        return reshard(there, to, subject);
     }
     // Summands wait beside each other.
     if (std::ranges::any_of(plan.supplies, &Supply::sum)) moved.kept_in = -1;

@@ -13,6 +13,7 @@
 #include "plan/problem/micro_batches.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
+#include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 
@@ -380,6 +381,65 @@ Strategy random_strategy(Random& random, const Problem& problem, int micro_batch
         set_recompute(block, random_choice(random, block), strategy);
     }
     return strategy;
+}
+
+cost::Machine random_machine(Random& random, int most) {
+    const int devices = 1 + draw(random, most);
+    const bool in_nodes = draw(random, 2) == 0 && devices % 2 == 0 && devices > 2;
+    return in_nodes ? machine_of_nodes(2, devices / 2) : switched_machine(devices);
+}
+
+Strategy in_stages(const Problem& problem, Strategy strategy, int stages) {
+    const int size = problem.device_count() / stages;
+    const auto move = [&](OpConfig& config, int stage) {
+        if (config.devices.size() != size) config = {{}, DeviceSet::single(0)};
+        config.devices = DeviceSet::progression(size * stage, config.devices.size(), 1);
+    };
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        const auto stage =
+            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
+        move(strategy.ops[i].config, stage);
+        OpConfig& update = strategy.ops[i].update.update;
+        if (!update.devices.empty()) move(update, stage);
+    }
+    return strategy;
+}
+
+Strategy shared_stages(Random& random, const Problem& problem, int stages, int micro_batches) {
+    const int size = problem.device_count() / stages;
+    const std::size_t ops = problem.graph().op_count();
+    Strategy strategy;
+    strategy.policy = problem.policy();
+    strategy.policy.micro_batches = micro_batches;
+    for (std::size_t i = 0; i < ops; ++i) {
+        const auto stage = static_cast<int>(i * static_cast<std::size_t>(stages) / ops);
+        const auto devices = DeviceSet::progression(size * stage, size, 1);
+        std::vector<OpConfig> legal{{{Axis::replicas(size)}, devices}};
+        const std::size_t factors = problem.facts().rule(graph::OpId(i)).factors.size();
+        for (std::size_t f = 0; f < factors; ++f) {
+            OpConfig config{{Axis::along(f, size)}, devices};
+            if (!find_fault(problem, graph::OpId(i), config, micro_batches))
+                legal.push_back(std::move(config));
+        }
+        strategy.ops.push_back({.config = legal[random.below(legal.size())]});
+    }
+    return strategy;
+}
+
+int gathers_in_nodes(const TaskGraph& tasks) {
+    std::vector<char> follows_copy(tasks.size(), 0);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        if (tasks.tasks[i].kind != TaskKind::copy) continue;
+        for (const TaskId next : tasks.successors[i]) follows_copy[next.index()] = 1;
+    }
+    int gathers = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const Task& task = tasks.tasks[i];
+        const bool gathers_here =
+            task.kind == TaskKind::collective && task.collective == cost::Collective::all_gather;
+        gathers += gathers_here && follows_copy[i] != 0 ? 1 : 0;
+    }
+    return gathers;
 }
 
 std::vector<OpChange> random_change(Random& random, const Problem& problem, const Strategy& base) {

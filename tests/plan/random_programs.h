@@ -29,8 +29,23 @@ graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
 /// The same network, its ops in a few layer blocks: mostly in that of the op before.
 graph::OpGraph in_layer_blocks(search::Random& random, graph::OpGraph graph);
 
+/// At most so many devices: on one switch, or half of the time in two nodes behind a slow network.
+cost::Machine random_machine(search::Random& random, int most);
+
 /// Where the search may choose it, blocks recompute at random.
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
+
+/// The same on stages of equally many devices, in the order of ops: every op is split over all
+/// devices of its stage, or over none of them.
+Strategy in_stages(const Problem& problem, Strategy strategy, int stages);
+
+/// Every op on all devices of its stage, in the order of ops: each has a copy, or a part along one of
+/// its factors. What comes out may be illegal.
+Strategy shared_stages(search::Random& random, const Problem& problem, int stages,
+                       int micro_batches);
+
+/// All-gathers of what copies brought to their devices from others (scatter_gather.h).
+int gathers_in_nodes(const TaskGraph& tasks);
 
 /// Ops recompute what they do in the base or, sometimes, what is drawn for their blocks anew.
 void draw_recompute(search::Random& random, const Problem& problem, const Strategy& base,

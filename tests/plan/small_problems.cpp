@@ -36,6 +36,25 @@ cost::Machine switched_machine(int gpus, const std::vector<int>& nodes) {
     return {"switched", std::move(devices), {"switch"}, std::move(links)};
 }
 
+cost::Machine machine_of_nodes(int nodes, int size) {
+    std::vector<int> node_of;
+    for (int d = 0; d < nodes * size; ++d) node_of.push_back(d / size);
+    cost::Machine flat = switched_machine(nodes * size, node_of);
+    std::vector<std::string> switches{"network"};
+    std::vector<cost::Link> links(flat.links().begin(), flat.links().end());
+    const int network = nodes * size;
+    for (int n = 0; n < nodes; ++n) switches.push_back("node" + std::to_string(n));
+    for (int d = 0; d < nodes * size; ++d) {
+        cost::Link inside = links[static_cast<std::size_t>(d)];
+        inside.name = "inside" + std::to_string(d);
+        inside.to = network + 1 + d / size;
+        inside.bandwidth = 100'000'000'000;
+        inside.latency = Time{1};
+        links.push_back(inside);
+    }
+    return {"nodes", {flat.devices().begin(), flat.devices().end()}, switches, std::move(links)};
+}
+
 WorkloadBuilder& WorkloadBuilder::node(const std::string& name, std::int64_t time,
                                        std::initializer_list<const char*> operands,
                                        std::int64_t copy, Bytes memory) {

@@ -21,6 +21,9 @@ namespace partita::plan {
 /// `nodes`: of each GPU; all in one when empty.
 cost::Machine switched_machine(int gpus, const std::vector<int>& nodes = {});
 
+/// Nodes of `size` such GPUs each, which reach one another at 100 GB/s and 1 ps per hop inside a node.
+cost::Machine machine_of_nodes(int nodes, int size);
+
 class WorkloadBuilder {
 public:
     /// A node that takes `microseconds` on an accelerator, its result `copy` to send.

@@ -18,6 +18,7 @@
 #include "plan/simulation/peak_memory.h"
 #include "plan/simulation/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/draws.h"
@@ -34,6 +35,7 @@ struct Counts {
     std::size_t starts = 0;  ///< compared, by each scheduler
     std::size_t tasks = 0;   ///< of folded graphs
     std::size_t whole = 0;   ///< of the same, not folded
+    int gathers = 0;         ///< gathers_in_nodes()
 };
 
 std::map<std::string, Time> starts_by_name(const Problem& problem, const TaskGraph& tasks,
@@ -58,6 +60,7 @@ void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& c
     ++counts.folded;
     counts.tasks += folded.graph.size();
     counts.whole += whole.size();
+    counts.gathers += gathers_in_nodes(whole);
     const std::string text = text_of(problem, strategy);
     for (const Scheduler scheduler : {Scheduler::rank, Scheduler::pct}) {
         const Timeline expected = simulate(whole, scheduler);
@@ -80,23 +83,6 @@ void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& c
     }
 }
 
-/// Grids of devices: every op is split over all devices of its stage, or over none of them.
-Strategy in_stages(const Problem& problem, Strategy strategy, int stages) {
-    const int size = problem.device_count() / stages;
-    const auto move = [&](OpConfig& config, int stage) {
-        if (config.devices.size() != size) config = {{}, DeviceSet::single(0)};
-        config.devices = DeviceSet::progression(size * stage, config.devices.size(), 1);
-    };
-    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
-        const auto stage =
-            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
-        move(strategy.ops[i].config, stage);
-        OpConfig& update = strategy.ops[i].update.update;
-        if (!update.devices.empty()) move(update, stage);
-    }
-    return strategy;
-}
-
 TEST(Folding, OfRandomStrategiesIsExact) {
     Counts counts;
     for (const std::uint64_t seed : support::seeds(400)) {
@@ -106,13 +92,17 @@ TEST(Folding, OfRandomStrategiesIsExact) {
         graph::OpGraph graph = random_network(
             random, 1 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
         const bool recomputes = seed % 4 == 0;
+        const bool in_nodes = seed % 3 == 0;  // and even: what is uneven is not folded
+        if (in_nodes) graph = equal_layers(1 + draw(random, 4));
         if (recomputes) graph = in_layer_blocks(random, std::move(graph));
         const int devices = 2 << draw(random, 3);
         std::vector<int> nodes;
         for (int d = 0; d < devices; ++d) nodes.push_back(d * (1 << draw(random, 2)) / devices);
         std::ranges::sort(nodes);
         const cost::Machine machine =
-            switched_machine(devices, seed % 2 == 0 ? nodes : std::vector<int>{});
+            in_nodes && devices > 2
+                ? machine_of_nodes(2, devices / 2)
+                : switched_machine(devices, seed % 2 == 0 ? nodes : std::vector<int>{});
         const Problem problem = make_problem(
             graph, machine,
             {.mode = Mode::training,
@@ -122,8 +112,10 @@ TEST(Folding, OfRandomStrategiesIsExact) {
                         .bucket_bytes = random_buckets(random),
                         .host_time = random_host_time(random)}});
         const Strategy drawn = random_strategy(random, problem, micro_batches);
-        for (const int stages : {1, 2, 4}) {
-            Strategy strategy = in_stages(problem, drawn, std::min(stages, devices));
+        for (int stages : {1, 2, 4}) {
+            stages = std::min(stages, devices);
+            Strategy strategy = in_nodes ? shared_stages(random, problem, stages, micro_batches)
+                                         : in_stages(problem, drawn, stages);
             const bool scheduled = draw(random, 2) == 0;
             if (scheduled) strategy.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
             if (find_fault(problem, strategy)) continue;
@@ -133,9 +125,10 @@ TEST(Folding, OfRandomStrategiesIsExact) {
         }
     }
     std::cout << counts.compared << " compared, " << counts.folded << " folded, " << counts.tasks
-              << " of " << counts.whole << " tasks\n";
+              << " of " << counts.whole << " tasks, " << counts.gathers << " gathers in nodes\n";
     EXPECT_GE(counts.folded, support::draws(100));
     EXPECT_GE(counts.scheduled, support::draws(100));
+    EXPECT_GE(counts.gathers, support::draws(40));
     EXPECT_GT(100 * counts.starts, 95 * 2 * counts.tasks);
 }
 

@@ -200,7 +200,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
         const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
         const graph::OpGraph graph = random_network(
             random, 1 + draw(random, 7), micro_batches > 1 ? Layers::samples_apart : Layers::any);
-        const cost::Machine machine = switched_machine(1 + draw(random, 6));
+        const cost::Machine machine = random_machine(random, 6);
         const Objective objective = seed % 20 == 0 ? Objective::throughput : Objective::step_time;
         ProblemOptions options{.mode = Mode::training, .objective = objective};
         if (draw(random, 2) == 0) {

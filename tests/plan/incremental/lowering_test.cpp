@@ -204,7 +204,7 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
         const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
         const graph::OpGraph graph = random_network(
             random, 1 + draw(random, 7), micro_batches > 1 ? Layers::samples_apart : Layers::any);
-        const cost::Machine machine = switched_machine(1 + draw(random, 6));
+        const cost::Machine machine = random_machine(random, 6);
         const Problem problem = make_problem(graph, machine, options(seed));
         ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
@@ -223,6 +223,34 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
     EXPECT_GT(changes, support::draws(1'500));
     EXPECT_GT(fusions, support::draws(25));
     EXPECT_GT(spliced, support::draws(50));
+}
+
+// Stages on nodes, which go from one strategy to another.
+TEST(IncrementalLowering, EqualsLoweringAnewWhereNodesGather) {
+    int gathers = 0;
+    for (const std::uint64_t seed : support::seeds(40)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const int micro_batches = 1 + static_cast<int>(seed % 2);
+        const graph::OpGraph graph = equal_layers(2 + draw(random, 4));
+        const cost::Machine machine = machine_of_nodes(2, 2 + 2 * draw(random, 2));
+        const Problem problem = make_problem(graph, machine, options(seed));
+        const auto draw_stages = [&] { return shared_stages(random, problem, 2, micro_batches); };
+        const Strategy start = draw_stages();
+        if (find_fault(problem, start)) continue;
+        ChangingLowering changing(random, problem, start);
+        for (int i = 0; i < 20 && !HasFailure(); ++i) {
+            const Strategy next = draw_stages();
+            std::vector<OpChange> drawn;
+            for (std::size_t op = draw(random, 3); op < next.ops.size(); op += 1 + draw(random, 4))
+                drawn.push_back({graph::OpId(op), next.ops[op]});
+            changing.step(drawn);
+            changing.expect_equal();
+            gathers += gathers_in_nodes(lower(problem, changing.strategy()));
+        }
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(gathers, support::draws(200));
 }
 
 TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {

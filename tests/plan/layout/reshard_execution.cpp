@@ -280,12 +280,13 @@ PieceValues run_reshard(const Layout& from, const Layout& to, const PieceValues&
                         const graph::Shape& shape, RegionTable& regions,
                         const cost::Machine& machine, TransferCounts& counts) {
     const Reshard reshard = ReshardPlanner().plan(from, to, regions, machine);
-    if (reshard.resolved) {
-        const Layout& whole = *reshard.resolved;
-        expect(whole != to && !whole.is_partial(), "resolving does not come closer");
-        ++counts["resolved"];
-        const PieceValues first = run_reshard(from, whole, values, shape, regions, machine, counts);
-        return run_reshard(whole, to, first, shape, regions, machine, counts);
+    if (reshard.through) {
+        const Layout& through = *reshard.through;
+        expect(through != to && !through.is_partial(), "going through it does not come closer");
+        ++counts[from.is_partial() ? "resolved" : "sliced"];
+        const PieceValues first =
+            run_reshard(from, through, values, shape, regions, machine, counts);
+        return run_reshard(through, to, first, shape, regions, machine, counts);
     }
     Execution execution{from, to, values, shape, reshard, {}, {}};
     std::size_t results = 0;

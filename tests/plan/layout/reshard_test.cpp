@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/layout/scatter_gather.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/layout/reshard_execution.h"
 #include "tests/plan/small_problems.h"
@@ -27,13 +28,14 @@ using search::Random;
 
 constexpr int kDevices = 12;
 
-/// One node, two equal ones, uneven ones, a node per device.
+/// One node, two equal ones, uneven ones, a node per device, three behind a slow network.
 const std::vector<cost::Machine>& machines() {
     static const std::vector<cost::Machine> kAll{
         switched_machine(kDevices),
         switched_machine(kDevices, {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}),
         switched_machine(kDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2}),
         switched_machine(kDevices, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}),
+        machine_of_nodes(3, kDevices / 3),
     };
     return kAll;
 }
@@ -182,6 +184,81 @@ TEST(Reshard, GivesEveryPieceItsElementsAndKeepsThePromisesOfItsCollectives) {
     }
 }
 
+/// Elements that cross from one node to another; collectives do not.
+std::int64_t crossing(Pair& pair, const cost::Machine& machine) {
+    const Reshard reshard = ReshardPlanner().plan(pair.from, pair.to, pair.regions, machine);
+    if (reshard.through) {
+        Pair first{.shape = pair.shape, .regions = {}, .from = pair.from, .to = *reshard.through};
+        Pair second{.shape = pair.shape, .regions = {}, .from = *reshard.through, .to = pair.to};
+        std::int64_t elements = 0;
+        for (Pair* const each : {&first, &second}) {
+            std::swap(each->regions, pair.regions);
+            elements += crossing(*each, machine);
+            std::swap(each->regions, pair.regions);
+        }
+        return elements;
+    }
+    std::int64_t elements = 0;
+    for (const Transfer& transfer : reshard.transfers) {
+        const int node = machine.device(transfer.devices[0]).node;
+        const bool crosses = std::ranges::any_of(
+            transfer.devices, [&](int d) { return machine.device(d).node != node; });
+        EXPECT_FALSE(crosses && transfer.collective);
+        if (crosses) elements += transfer.elements;
+    }
+    return elements;
+}
+
+/// The tensor in `groups` shards of rows, each with all of `size` devices of node 0, and the same on
+/// node 1; in_slices: on node 0 each has a slice of the shard instead.
+Pair between_nodes(const graph::Shape& shape, int groups, int size, bool in_slices) {
+    Pair pair{.shape = shape, .regions = {}, .from = {}, .to = {}};
+    for (int group = 0; group < groups; ++group) {
+        graph::Region rows = graph::whole_region(shape);
+        rows.dims[0] = graph::part_of(rows.dims[0], groups, group);
+        const auto slices = slices_of(rows, size);
+        for (int i = 0; i < size; ++i) {
+            const auto& held = in_slices ? slices.at(static_cast<std::size_t>(i)) : rows;
+            const int device = group * size + i;
+            pair.from.pieces.push_back({device, pair.regions.intern(held)});
+            pair.to.pieces.push_back({kDevices / 2 + device, pair.regions.intern(rows)});
+        }
+    }
+    return pair;
+}
+
+// As pipelines over nodes have it whose stages share ops, with and without sequence parallelism.
+TEST(Reshard, CrossesToAnotherNodeOnce) {
+    const cost::Machine machine = machine_of_nodes(2, kDevices / 2);
+    Random random(5);
+    TransferCounts counts;
+    for (const auto& [groups, size] :
+         std::vector<std::pair<int, int>>{{1, 2}, {1, 3}, {1, 6}, {2, 2}, {2, 3}, {3, 2}}) {
+        for (const graph::Shape& shape :
+             {graph::Shape{12, 4, 9}, {12, 1, 2}, {36, 1}, {36}, {12, 2, 3, 2}}) {
+            for (const bool in_slices : {false, true}) {
+                Pair pair = between_nodes(shape, groups, size, in_slices);
+                const auto fault = find_fault(random, pair, machine, counts);
+                EXPECT_FALSE(fault) << *fault << "\n" << text_of(pair);
+                const std::int64_t all = graph::whole_region(shape).volume();
+                EXPECT_EQ(crossing(pair, machine), all) << text_of(pair);
+                // A network as quick as the nodes: each device gets its own.
+                EXPECT_EQ(crossing(pair, machines()[1]), size * all) << text_of(pair);
+            }
+        }
+    }
+    EXPECT_EQ(counts["sliced"], 6 * 5 * (2 + 1));
+}
+
+// Rows of 5 in 2 slices would not be one piece of memory each.
+TEST(Reshard, CrossesWholeWhatHasNoEqualSlices) {
+    Pair pair = between_nodes({1, 5, 4}, 1, 2, false);
+    EXPECT_EQ(crossing(pair, machine_of_nodes(2, 6)), 40);
+    EXPECT_TRUE(slices_of(graph::whole_region({1, 5, 4}), 2).empty());
+    Pair nested = between_nodes({2, 3, 4}, 1, 6, false);
+    EXPECT_EQ(crossing(nested, machine_of_nodes(2, 6)), 24);
+}
+
 TEST(Reshard, ToTheSameLayoutIsFree) {
     for (const std::uint64_t seed : support::seeds(1'000)) {
         Random random(seed);
@@ -189,7 +266,7 @@ TEST(Reshard, ToTheSameLayoutIsFree) {
         pair.to = pair.from;
         const Reshard reshard = ReshardPlanner().plan(pair.from, pair.to, pair.regions,
                                                       machines()[seed % machines().size()]);
-        EXPECT_FALSE(reshard.resolved);
+        EXPECT_FALSE(reshard.through);
         EXPECT_TRUE(reshard.transfers.empty()) << "seed " << seed << ", " << text_of(pair);
     }
 }
@@ -205,7 +282,7 @@ TEST(Reshard, MovesNothingExactlyWhereEveryPieceIsLocal) {
         ++local;
         const Reshard reshard = ReshardPlanner().plan(pair.from, pair.to, pair.regions,
                                                       machines()[seed % machines().size()]);
-        EXPECT_TRUE(!reshard.resolved && reshard.transfers.empty())
+        EXPECT_TRUE(!reshard.through && reshard.transfers.empty())
             << "seed " << seed << ", " << text_of(pair);
     }
     EXPECT_GE(local, support::draws(100));

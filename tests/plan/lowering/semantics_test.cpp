@@ -26,12 +26,14 @@ using search::Random;
 
 constexpr int kProgramDevices = 12;
 
-/// One node, or three uneven ones.
+/// One node, three uneven ones, or three behind a slow network.
 const cost::Machine& machine(std::uint64_t seed) {
     static const cost::Machine kFlat = switched_machine(kProgramDevices);
     static const cost::Machine kUneven =
         switched_machine(kProgramDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2});
-    return seed % 2 == 0 ? kFlat : kUneven;
+    static const cost::Machine kNodes = machine_of_nodes(3, kProgramDevices / 3);
+    if (seed % 2 == 0) return kFlat;
+    return seed % 4 == 1 ? kUneven : kNodes;
 }
 
 struct Program {
@@ -198,6 +200,7 @@ Strategy staged(const Program& program, int stages, Schedule schedule) {
 
 TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
     int checked = 0;
+    int gathers = 0;
     for (const std::uint64_t seed : support::seeds(300)) {
         Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));
         const char* const schedule = seed % 3 == 0   ? "gpipe"
@@ -210,8 +213,10 @@ TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
         ++checked;
+        gathers += gathers_in_nodes(lower(program.problem, program.strategy));
     }
     EXPECT_GE(checked, support::draws(100));
+    EXPECT_GE(gathers, support::draws(20));
 }
 
 int count(const TaskGraph& tasks, TaskKind kind) {

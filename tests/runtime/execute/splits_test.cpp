@@ -15,6 +15,7 @@
 
 #include "graph/fusion/fuse.h"
 #include "plan/legality/config_legality.h"
+#include "plan/lowering/lower.h"
 #include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -93,6 +94,8 @@ protected:
     // Of so many random strategies; most are legal, and compared.
     void expect_same_outputs(Over over, std::uint64_t seeds);
     void expect_same_training(Over over, const plan::Policy& policy, std::uint64_t seeds);
+    void expect_same_training(const plan::Problem& problem, const plan::Strategy& strategy,
+                              const Executed& actual, const Executed& expected);
 
     OnnxModel model_;
     cost::Machine machine_;
@@ -168,20 +171,28 @@ void Splits::expect_same_training(Over over, const plan::Policy& policy, std::ui
         strategy.policy.micro_batches = micro_batches;
         strategy.policy.schedule = {};  // few of these are pipelines
         if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual = executed_over(over, seed, problem, strategy, kIterations);
-        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
-        ASSERT_FALSE(expected.outputs.empty() || expected.gradients.empty() ||
-                     expected.parameters.empty());
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_same_training(problem, strategy,
+                             executed_over(over, seed, problem, strategy, kIterations), expected);
+        if (HasFatalFailure()) return;
         ++compared;
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
-        for (int i = 0; i < kIterations; ++i) {
-            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
-                << text;
-        }
     }
     EXPECT_GE(4 * compared, 3 * support::draws(seeds));
+}
+
+void Splits::expect_same_training(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Executed& actual, const Executed& expected) {
+    const std::string text = text_of(problem, strategy);
+    ASSERT_FALSE(expected.outputs.empty() || expected.gradients.empty() ||
+                 expected.parameters.empty());
+    ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
+    ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
+    ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
+    ASSERT_EQ(actual.losses.size(), expected.losses.size());
+    for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+        ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
+            << text;
+    }
 }
 
 TEST_P(Splits, InferenceGivesTheSameOutputs) {
@@ -288,6 +299,32 @@ TEST_P(Splits, NoTaskOnPretendGpusWaitsForItsDevice) {
         ++ran;
     }
     EXPECT_GE(ran, 5);
+}
+
+// Stages on nodes, each op on all devices of its stage: what crosses to a node is gathered there.
+TEST_P(Splits, WhatNodesGatherGivesTheSame) {
+    constexpr int kStages = 3;
+    machine_ = plan::machine_of_nodes(kStages, kDevices / kStages);
+    const plan::Problem problem = this->problem(plan::Mode::training, kMse);
+    const Executed expected = alone(problem, kMse, 3);
+    int gathers = 0;
+    for (const std::uint64_t seed : support::seeds(16)) {
+        search::Random random(seed);
+        const int micro_batches = 1 + static_cast<int>(seed % 2);
+        const plan::Strategy strategy =
+            plan::shared_stages(random, problem, kStages, micro_batches);
+        if (plan::find_fault(problem, strategy)) continue;
+        const int gathers_here = plan::gathers_in_nodes(plan::lower(problem, strategy));
+        if (gathers_here == 0) continue;
+        gathers += gathers_here;
+        const Over over = std::array{Over::threads, Over::processes, Over::pretend_gpus,
+                                     Over::gpus_of_processes}[seed % 4];
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_same_training(problem, strategy, executed_over(over, seed, problem, strategy, 3),
+                             expected);
+        if (HasFatalFailure()) return;
+    }
+    EXPECT_GE(gathers, support::draws(5));
 }
 
 class SplitsOfKernels : public Splits {};

@@ -10,7 +10,10 @@ namespace partita::plan {
 using cost::Machine;
 using graph::Region;
 
-std::vector<Region> slices_of(const Region& region, std::int64_t count) {
+namespace {
+
+/// Each in one piece of memory; empty: there are none.
+std::vector<Region> contiguous_slices(const Region& region, std::int64_t count) {
     std::vector<Region> slices{region};
     for (std::size_t d = 0; d < region.dims.size(); ++d) {
         const std::int64_t left = count / std::ssize(slices);
@@ -28,6 +31,22 @@ std::vector<Region> slices_of(const Region& region, std::int64_t count) {
         slices = std::move(finer);
     }
     if (std::ssize(slices) != count) slices.clear();
+    return slices;
+}
+
+}  // namespace
+
+std::vector<Region> slices_of(const Region& region, std::int64_t count) {
+    std::vector<Region> slices = contiguous_slices(region, count);
+    const auto dim = std::ranges::find_if(region.dims, [&](const graph::Positions& positions) {
+        return graph::count(positions) % count == 0;
+    });
+    if (!slices.empty() || dim == region.dims.end()) return slices;
+    const auto d = static_cast<std::size_t>(dim - region.dims.begin());
+    slices.assign(static_cast<std::size_t>(count), region);
+    for (std::int64_t i = 0; i < count; ++i) {
+        slices[static_cast<std::size_t>(i)].dims[d] = graph::part_of(*dim, count, i);
+    }
     return slices;
 }
 

@@ -10,8 +10,8 @@
 // Of what lies in slices on other nodes already, the second half of that. Each device sends and gets
 // one slice over the network instead of everything.
 //
-// Slices are one piece of memory each. Only where that is quicker by the links of the machine, each
-// transfer alone and elements of two bytes: networks are slower than nodes, and what is small is
+// Slices are one piece of memory each, if there are such, else strided: then they are packed. Only where that is quicker by the links of the machine, each
+// transfer alone, elements of two bytes, packing for nothing: networks are slower than nodes, and what is small is
 // sooner sent whole than gathered. Prices have no say, so that other prices find the same tasks.
 //
 // Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
@@ -64,7 +64,8 @@ private:
     std::vector<Group> groups_;
 };
 
-/// A region in so many equal slices, each one piece of its memory; empty: there are none.
+/// A region in so many equal slices, each one piece of its memory if possible; empty: no dim, nor
+/// the first ones together, has so many parts.
 std::vector<graph::Region> slices_of(const graph::Region& region, std::int64_t count);
 
 }  // namespace partita::plan

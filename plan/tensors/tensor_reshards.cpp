@@ -43,8 +43,9 @@ void TensorReshards::add_transfer(const Instance& from, const Transfer& transfer
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
         const auto source = static_cast<std::size_t>(transfer.sources[i]);
         const Locations piece = values_.piece(from, source);
-        // A piece in several fragments is no single message either.
-        const bool pack = transfer.pack[i] != 0 || piece.size() > 1;
+        // A piece in several fragments is no single message either, nor strided in what holds it.
+        const bool pack = transfer.pack[i] != 0 || piece.size() > 1 ||
+                          !is_contiguous(piece, tensor_.pieces(from.layout)[source]);
         messages_.push_back(
             pack ? local_work_.packed(piece, subject, tensor_.pieces(from.layout)[source]) : piece);
     }
@@ -55,6 +56,13 @@ void TensorReshards::add_transfer(const Instance& from, const Transfer& transfer
     for (const Delivery& delivery : transfer.results) {
         values_.add_piece(values_.add_location(delivered(delivery, id, subject)));
     }
+}
+
+/// Is the one that holds the piece, or more than it, read in one go?
+bool TensorReshards::is_contiguous(const Locations& locations, const Piece& piece) const {
+    const std::int32_t buffer = values_[locations][0].buffer;
+    return buffer < 0 ||
+           tensor_.regions().is_contiguous(emitter_.buffer(buffer).region, piece.region);
 }
 
 TaskRef TensorReshards::add_copy(const Transfer& transfer, const Subject& subject) {

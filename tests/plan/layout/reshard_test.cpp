@@ -250,11 +250,13 @@ TEST(Reshard, CrossesToAnotherNodeOnce) {
     EXPECT_EQ(counts["sliced"], 6 * 5 * (2 + 1));
 }
 
-// Rows of 5 in 2 slices would not be one piece of memory each.
 TEST(Reshard, CrossesWholeWhatHasNoEqualSlices) {
-    Pair pair = between_nodes({1, 5, 4}, 1, 2, false);
-    EXPECT_EQ(crossing(pair, machine_of_nodes(2, 6)), 40);
-    EXPECT_TRUE(slices_of(graph::whole_region({1, 5, 4}), 2).empty());
+    Pair pair = between_nodes({1, 5, 3}, 1, 2, false);
+    EXPECT_EQ(crossing(pair, machine_of_nodes(2, 6)), 30);
+    EXPECT_TRUE(slices_of(graph::whole_region({1, 5, 3}), 2).empty());
+    // Rows of 5 in 2 slices are strided.
+    Pair strided = between_nodes({5, 4}, 1, 2, false);
+    EXPECT_EQ(crossing(strided, machine_of_nodes(2, 6)), 20);
     Pair nested = between_nodes({2, 3, 4}, 1, 6, false);
     EXPECT_EQ(crossing(nested, machine_of_nodes(2, 6)), 24);
 }

@@ -228,7 +228,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     EXPECT_GT(counts.accepted, support::draws(250));
     EXPECT_GT(counts.rejected, support::draws(250));
     EXPECT_GT(effort.rejected_by_parts, support::draws(50));
-    EXPECT_GT(effort.rejected_by_load, support::draws(12));
+    EXPECT_GT(effort.rejected_by_load, support::draws(8));
     EXPECT_GT(effort.whole, support::draws(50));
     EXPECT_GT(effort.memory, support::draws(250));
     EXPECT_GT(counts.less_overflow, support::draws(50));

@@ -212,34 +212,38 @@ def simumax_attention(gpu, phase, peaks):
             yield Row(flops, nbytes, peaks, float(row["time_us"]))
 
 
-def neusight(operator, device, peaks):
-    for row in rows_of(f"neusight/ops/{operator}.csv"):
-        time = 1e3 * float(row["latency_ms"])
-        if row["device"] == device and time >= HOST_BOUND_US:
-            yield Row(*product(*(int(row[each]) for each in ("B", "M", "K", "N")), 4), peaks, time)
-
-
-# Of a B x H matrix; with a u after its name the other operand is a scalar.
+# Times an operator reads or writes a B x H matrix; with a u after its name the other operand is a scalar.
 NEUSIGHT_ROWS = {"pointwise": ("elem", {"add": 3, "mul": 3, "div": 3, "pow": 3, "addu": 2, "mulu": 2, "divu": 2, "powu": 2, "relu": 2}),
                  "activation": ("elem", {"gelu": 2, "tanh": 2}), "softmax": ("softmax", {"softmax": 2}),
                  "normalization": ("ln", {"ln": 2})}
 
 
-def neusight_rows(family, device, peaks):
-    file, operators = NEUSIGHT_ROWS[family]
+def neusight(file, device, peaks, work):
+    """`work`: FLOP and bytes of a row; None: it is of another family."""
     for row in rows_of(f"neusight/ops/{file}.csv"):
         time = 1e3 * float(row["latency_ms"])
-        if row["device"] == device and row["op"] in operators and time >= HOST_BOUND_US:
-            yield Row(0, operators[row["op"]] * 4 * int(row["B"]) * int(row["H"]), peaks, time)
+        of = work(row)
+        if of and row["device"] == device and time >= HOST_BOUND_US:
+            yield Row(*of, peaks, time)
 
 
 def neusight_table(device, peaks):
     """Operators in float32; their starts are those of another table, because the host launched them one by one."""
-    folder = "data/profiles/neusight/ops/"
-    for family, file in (("product", "linear"), ("batched-product", "bmm")):
-        yield family, "forward", ["float32"], f"{folder}{file}.csv", neusight(file, device, peaks), "hopper"
-    for family, (file, _) in NEUSIGHT_ROWS.items():
-        yield family, "forward", ["float32"], f"{folder}{file}.csv", neusight_rows(family, device, peaks), "hopper"
+    def families():
+        def multiplied(row):
+            return product(*(int(row[each]) for each in ("B", "M", "K", "N")), 4)
+
+        yield "product", "linear", multiplied
+        yield "batched-product", "bmm", multiplied
+        for family, (file, operators) in NEUSIGHT_ROWS.items():
+            def moved(row, operators=operators):
+                return (0, operators[row["op"]] * 4 * int(row["B"]) * int(row["H"])) if row["op"] in operators else None
+
+            yield family, file, moved
+
+    for family, file, work in families():
+        yield (family, "forward", ["float32"], f"data/profiles/neusight/ops/{file}.csv", neusight(file, device, peaks, work),
+               "hopper")
 
 
 def figures(machine, gpu):

@@ -65,24 +65,16 @@ void ScatterGather::find_groups(const Layout& to) {
     }
 }
 
-bool ScatterGather::is_of_one_node(const Group& group, const Layout& to,
-                                   const Machine& machine) const {
-    std::vector<int> devices;
+/// All of it is needed on one node, and none of it is there.
+bool ScatterGather::enters_a_node(const Group& group, const LayoutPair& pair,
+                                  const ReshardNeeds& needs, const Machine& machine) const {
+    const auto node_of = [&](const Piece& piece) { return machine.device(piece.device).node; };
+    const int node = node_of(pair.target(by_region_[group.begin].second));
     for (std::size_t i = group.begin; i < group.end; ++i) {
-        devices.push_back(to.pieces[static_cast<std::size_t>(by_region_[i].second)].device);
-    }
-    std::ranges::sort(devices);
-    const int node = machine.device(devices.front()).node;
-    return std::ranges::adjacent_find(devices) == devices.end() &&
-           std::ranges::all_of(devices, [&](int d) { return machine.device(d).node == node; });
-}
-
-bool ScatterGather::comes_from_elsewhere(const Group& group, const LayoutPair& pair,
-                                         const ReshardNeeds& needs, const Machine& machine) const {
-    const int node = machine.device(pair.target(by_region_[group.begin].second).device).node;
-    for (std::size_t i = group.begin; i < group.end; ++i) {
-        for (const Need& need : needs[by_region_[i].second]) {
-            if (machine.device(pair.source(need.source).device).node == node) return false;
+        const std::int32_t target = by_region_[i].second;
+        if (node_of(pair.target(target)) != node) return false;
+        for (const Need& need : needs[target]) {
+            if (node_of(pair.source(need.source)) == node) return false;
         }
     }
     return true;
@@ -148,8 +140,7 @@ std::optional<Layout> ScatterGather::through(const LayoutPair& pair, const Resha
     if (pair.from.is_partial() || pair.to.is_partial()) return std::nullopt;
     find_groups(pair.to);
     const auto qualifies = [&](const Group& group) {
-        return group.size() > 1 && comes_from_elsewhere(group, pair, needs, machine) &&
-               is_of_one_node(group, pair.to, machine) &&
+        return group.size() > 1 && enters_a_node(group, pair, needs, machine) &&
                pays(group, pair, needs, regions, machine);
     };
     if (groups_.empty() || !std::ranges::all_of(groups_, qualifies)) return std::nullopt;

@@ -7,12 +7,14 @@
 //     0: all  1: all       0: half 0  1: half 1    2: half 0  3: half 1     2: all  3: all
 //                 no transfer                copies               all-gather
 //
-// Of what lies in slices on other nodes already, the second half of that. Each device sends and gets
-// one slice over the network instead of everything.
+// Of what lies in slices on other nodes already, the second half of that. Each device sends and
+// gets one slice over the network instead of everything.
 //
-// Slices are one piece of memory each, if there are such, else strided: then they are packed. Only where that is quicker by the links of the machine, each
-// transfer alone, elements of two bytes, packing for nothing: networks are slower than nodes, and what is small is
-// sooner sent whole than gathered. Prices have no say, so that other prices find the same tasks.
+// Slices are one piece of memory each, if there are such, else strided: then they are packed.
+//
+// Only where that is quicker by the links of the machine, each transfer alone, elements of two
+// bytes, packing for nothing: networks are slower than nodes, and what is small is sooner sent
+// whole than gathered. Prices have no say, so that other prices find the same tasks.
 //
 // Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM, SC 2021, section 4.1 (scatter/gather).
@@ -46,11 +48,8 @@ private:
         [[nodiscard]] std::size_t size() const { return end - begin; }
     };
     void find_groups(const Layout& to);
-    [[nodiscard]] bool is_of_one_node(const Group& group, const Layout& to,
-                                      const cost::Machine& machine) const;
-    [[nodiscard]] bool comes_from_elsewhere(const Group& group, const LayoutPair& pair,
-                                            const ReshardNeeds& needs,
-                                            const cost::Machine& machine) const;
+    [[nodiscard]] bool enters_a_node(const Group& group, const LayoutPair& pair,
+                                     const ReshardNeeds& needs, const cost::Machine& machine) const;
     [[nodiscard]] bool pays(const Group& group, const LayoutPair& pair, const ReshardNeeds& needs,
                             const RegionTable& regions, const cost::Machine& machine) const;
     [[nodiscard]] bool add_slices_at_sources(const Group& group, const LayoutPair& pair,

@@ -43,11 +43,9 @@ void TensorReshards::add_transfer(const Instance& from, const Transfer& transfer
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
         const auto source = static_cast<std::size_t>(transfer.sources[i]);
         const Locations piece = values_.piece(from, source);
-        // A piece in several fragments is no single message either, nor strided in what holds it.
-        const bool pack = transfer.pack[i] != 0 || piece.size() > 1 ||
-                          !is_contiguous(piece, tensor_.pieces(from.layout)[source]);
-        messages_.push_back(
-            pack ? local_work_.packed(piece, subject, tensor_.pieces(from.layout)[source]) : piece);
+        const Piece& what = tensor_.pieces(from.layout)[source];
+        const bool pack = transfer.pack[i] != 0 || !is_one_message(piece, what);
+        messages_.push_back(pack ? local_work_.packed(piece, subject, what) : piece);
     }
     const TaskRef id = transfer.collective ? add_collective(tensor_.layouts()[from.layout].combine,
                                                             transfer, subject)
@@ -58,8 +56,9 @@ void TensorReshards::add_transfer(const Instance& from, const Transfer& transfer
     }
 }
 
-/// Is the one that holds the piece, or more than it, read in one go?
-bool TensorReshards::is_contiguous(const Locations& locations, const Piece& piece) const {
+/// Not a piece in several fragments, nor one that is strided in a buffer that holds more.
+bool TensorReshards::is_one_message(const Locations& locations, const Piece& piece) const {
+    if (locations.size() != 1) return false;
     const std::int32_t buffer = values_[locations][0].buffer;
     return buffer < 0 ||
            tensor_.regions().is_contiguous(emitter_.buffer(buffer).region, piece.region);

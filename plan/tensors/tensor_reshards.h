@@ -38,7 +38,7 @@ public:
 
 private:
     void add_transfer(const Instance& from, const Transfer& transfer, const Subject& subject);
-    [[nodiscard]] bool is_contiguous(const Locations& locations, const Piece& piece) const;
+    [[nodiscard]] bool is_one_message(const Locations& locations, const Piece& piece) const;
     TaskRef add_copy(const Transfer& transfer, const Subject& subject);
     TaskRef add_collective(graph::Combine combine, const Transfer& transfer,
                            const Subject& subject);

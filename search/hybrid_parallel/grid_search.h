@@ -13,7 +13,8 @@
 // best so far, and something fits.
 //
 // Of equal devices all are used, or as many as the degrees that were said divide, and those of one
-// node; where they are too few for what was said, all devices of whatever kinds, in their order. Stages are cut by work, along layers where the model names them (layer_cut.h).
+// node; where they are too few for what was said, all devices of whatever kinds, in their order.
+// Stages are cut by work, along layers where the model names them (layer_cut.h).
 //
 // Throws UsageError when no configuration of the kind that was said is possible, naming the op or the
 // degree; where nothing was said, layers then go to devices as wholes (expert.h).

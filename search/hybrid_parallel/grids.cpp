@@ -350,7 +350,7 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
     std::vector<Slot> slots(static_cast<std::size_t>(grid.stages * chunks));
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const std::size_t stage = i % static_cast<std::size_t>(grid.stages);
-        slots[i].device = style_.devices.empty() ? devices_[0] : first_device(grid, stage);
+        slots[i].device = first_device(grid, stage);
         const Bytes capacity = problem_.constraints().memory_capacity(slots[i].device);
         slots[i].memory = Bytes(capacity.raw() * grid.group_size / chunks);
         slots[i].saved_parts = saved_parts(grid, i);

@@ -389,15 +389,22 @@ cost::Machine random_machine(Random& random, int most) {
     return in_nodes ? machine_of_nodes(2, devices / 2) : switched_machine(devices);
 }
 
-Strategy in_stages(const Problem& problem, Strategy strategy, int stages) {
-    const int size = problem.device_count() / stages;
+namespace {
+
+/// Of an op, in the order of ops.
+int stage_of(std::size_t op, std::size_t ops, int stages) {
+    return static_cast<int>(op * static_cast<std::size_t>(stages) / ops);
+}
+
+}  // namespace
+
+Strategy in_stages(Strategy strategy, int stages, int size) {
     const auto move = [&](OpConfig& config, int stage) {
-        if (config.devices.size() != size) config = {{}, DeviceSet::single(0)};
+        if (config.devices.size() > size) config = {{}, DeviceSet::single(0)};
         config.devices = DeviceSet::progression(size * stage, config.devices.size(), 1);
     };
     for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
-        const auto stage =
-            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
+        const int stage = stage_of(i, strategy.ops.size(), stages);
         move(strategy.ops[i].config, stage);
         OpConfig& update = strategy.ops[i].update.update;
         if (!update.devices.empty()) move(update, stage);
@@ -412,8 +419,7 @@ Strategy shared_stages(Random& random, const Problem& problem, int stages, int m
     strategy.policy = problem.policy();
     strategy.policy.micro_batches = micro_batches;
     for (std::size_t i = 0; i < ops; ++i) {
-        const auto stage = static_cast<int>(i * static_cast<std::size_t>(stages) / ops);
-        const auto devices = DeviceSet::progression(size * stage, size, 1);
+        const auto devices = DeviceSet::progression(size * stage_of(i, ops, stages), size, 1);
         std::vector<OpConfig> legal{{{Axis::replicas(size)}, devices}};
         const std::size_t factors = problem.facts().rule(graph::OpId(i)).factors.size();
         for (std::size_t f = 0; f < factors; ++f) {

@@ -35,12 +35,11 @@ cost::Machine random_machine(search::Random& random, int most);
 /// Where the search may choose it, blocks recompute at random.
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
 
-/// The same on stages of equally many devices, in the order of ops: every op is split over all
-/// devices of its stage, or over none of them.
-Strategy in_stages(const Problem& problem, Strategy strategy, int stages);
+/// The same on stages of `size` devices each, in the order of ops: what is on more of them is whole.
+Strategy in_stages(Strategy strategy, int stages, int size);
 
-/// Every op on all devices of its stage, in the order of ops: each has a copy, or a part along one of
-/// its factors. What comes out may be illegal.
+/// Every op on all devices of its stage, in the order of ops: each has a copy, or a part along one
+/// of its factors. What comes out may be illegal.
 Strategy shared_stages(search::Random& random, const Problem& problem, int stages,
                        int micro_batches);
 

@@ -21,7 +21,7 @@ namespace partita::plan {
 /// `nodes`: of each GPU; all in one when empty.
 cost::Machine switched_machine(int gpus, const std::vector<int>& nodes = {});
 
-/// Nodes of `size` such GPUs each, which reach one another at 100 GB/s and 1 ps per hop inside a node.
+/// Nodes of `size` such GPUs each; inside a node there are 100 GB/s each way, and 1 ps per hop.
 cost::Machine machine_of_nodes(int nodes, int size);
 
 class WorkloadBuilder {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMP: GPT-2 of 24 layers on 16 T4, and on 12 V100 and 4 T4, by plan.
 
-The source names neither precision nor recomputation. Its times of single layers say float16: a T4 that computes
-logits at 36 TFLOP/s (embed2v) is beyond its peak in float32. That nothing is recomputed is a guess.
+The source names neither precision nor recomputation. Its times of single layers (there, in
+gpt2_layers_t4_g4dn.csv) say float16: a T4 that computes logits at 36 TFLOP/s is beyond its peak in
+float32. That nothing is recomputed is a guess.
 """
 from rows import OLD_MEGATRON, Row, gpt, padded_vocabulary, table, training, whole
 
@@ -39,8 +40,10 @@ def row_of(line, machine):
     layers = "-".join(map(str, layers_of(line["partition"])))
     failed = line["iter_time_s"] == "oom"
     strategy = f"dp={dp},tp={tp},pp={pp},zero=0,sp=0,order=tp-dp-pp"
+    if pp > 1:
+        strategy += f",layers={layers}"
     options = [*training(machine, SEQUENCE), *OLD_MEGATRON, "--precision", "fp16,grads=weights",
-               "--schedule", "1f1b", "--strategy", strategy + (f",layers={layers}" if pp > 1 else "")]
+               "--schedule", "1f1b", "--strategy", strategy]
     return Row(id=f"tp{tp}-dp{dp}-pp{pp}-mb{micro_batch}", options=options,
                model=gpt(LAYERS, 1024, 16, padded_vocabulary(VOCABULARY, tp), SEQUENCE, "products"),
                samples=dp * micro_batch, micro_batches=BATCH // (dp * micro_batch),

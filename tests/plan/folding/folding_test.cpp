@@ -115,7 +115,7 @@ TEST(Folding, OfRandomStrategiesIsExact) {
         for (int stages : {1, 2, 4}) {
             stages = std::min(stages, devices);
             Strategy strategy = in_nodes ? shared_stages(random, problem, stages, micro_batches)
-                                         : in_stages(problem, drawn, stages);
+                                         : in_stages(drawn, stages, devices / stages);
             const bool scheduled = draw(random, 2) == 0;
             if (scheduled) strategy.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
             if (find_fault(problem, strategy)) continue;

@@ -27,8 +27,8 @@ namespace partita::plan {
 /// What each piece of a layout holds.
 using PieceValues = std::vector<SparseValue>;
 
-/// How often each kind of transfer was run ("copy", "all-reduce", ...), "resolved", "sliced", "summed" and
-/// "local" (pieces that are there already).
+/// How often each kind of transfer was run ("copy", "all-reduce", ...), "resolved", "sliced",
+/// "summed" and "local" (pieces that are there already).
 using TransferCounts = std::map<std::string, int>;
 
 /// Throws std::logic_error, saying what is wrong, when a promise is broken.

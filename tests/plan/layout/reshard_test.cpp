@@ -209,7 +209,7 @@ std::int64_t crossing(Pair& pair, const cost::Machine& machine) {
     return elements;
 }
 
-/// The tensor in `groups` shards of rows, each with all of `size` devices of node 0, and the same on
+/// The tensor in `groups` shards of rows, each on all of `size` devices of node 0, and the same on
 /// node 1; in_slices: on node 0 each has a slice of the shard instead.
 Pair between_nodes(const graph::Shape& shape, int groups, int size, bool in_slices) {
     Pair pair{.shape = shape, .regions = {}, .from = {}, .to = {}};

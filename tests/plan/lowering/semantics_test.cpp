@@ -181,20 +181,8 @@ TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {
 
 /// The strategy in stages of four devices each, with a schedule.
 Strategy staged(const Program& program, int stages, Schedule schedule) {
-    constexpr int kStageDevices = 4;
-    Strategy strategy = program.strategy;
+    Strategy strategy = in_stages(program.strategy, stages, 4);
     strategy.policy.schedule = schedule;
-    const auto move = [&](OpConfig& config, int stage) {
-        if (config.devices.size() > kStageDevices) config = {{}, DeviceSet::single(0)};
-        config.devices = DeviceSet::progression(kStageDevices * stage, config.devices.size(), 1);
-    };
-    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
-        const int stage =
-            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
-        move(strategy.ops[i].config, stage);
-        OpConfig& update = strategy.ops[i].update.update;
-        if (!update.devices.empty()) move(update, stage);
-    }
     return strategy;
 }
 

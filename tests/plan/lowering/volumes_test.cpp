@@ -128,6 +128,49 @@ TEST_F(Layers, ColumnsArePackedAndUnpacked) {
     EXPECT_EQ(of({"k", 4}, {"d1", 4}).size(), 4U);
 }
 
+/// mul1 on both devices of node 0, mul2 on both of node 1.
+class LayersOnNodes : public LayersTest {
+protected:
+    LayersOnNodes() { machine_ = machine_of_nodes(2, kDevices / 2); }
+    Strategy on_nodes() {
+        Strategy found = strategy({{"x", {{"*", 2}}},
+                                   {"w1", {{"*", 2}}},
+                                   {"mul1", {{"*", 2}}},
+                                   {"w2", {{"d1", 2}}},
+                                   {"mul2", {{"n", 2}}},
+                                   {"y", {{"d1", 2}}}});
+        for (std::size_t i = 0; i < found.ops.size(); ++i) {
+            const std::string& name = graph_.op(OpId(i)).name;
+            const bool later = name == "w2" || name == "mul2" || name == "y";
+            found.ops[i].config.devices = DeviceSet::progression(later ? 2 : 0, 2, 1);
+        }
+        return found;
+    }
+};
+
+// Megatron-LM's scatter/gather between stages, forward and backward: half of the tensor for each
+// device instead of all of it.
+TEST_F(LayersOnNodes, WhatBothDevicesOfANodeNeedCrossesOnce) {
+    build({kIn, kIn, kOut});
+    const std::int64_t half = kBatch * kIn / 2;
+    EXPECT_THAT(
+        volumes(on_nodes()),
+        ElementsAre(Pair("copy mul1.out", half), Pair("copy mul1.out", half),
+                    Pair("all-gather mul1.out", 2 * half),
+                    Pair("all-reduce mul1.out.grad", 2 * half), Pair("copy mul1.out.grad", half),
+                    Pair("copy mul1.out.grad", half), Pair("all-gather mul1.out.grad", 2 * half)));
+    EXPECT_THAT(packs(make_problem(graph_, machine_), on_nodes()), IsEmpty());
+}
+
+// 7 rows are no two equal pieces of memory, 12 columns are: the copies are packed where they begin,
+// what is gathered is unpacked.
+TEST_F(LayersOnNodes, StridedSlicesArePacked) {
+    build({kIn, kIn, kOut}, 7);
+    EXPECT_THAT(packs(make_problem(graph_, machine_), on_nodes()),
+                ElementsAre("pack mul1.out gpu0", "pack mul1.out gpu1", "pack mul1.out gpu2",
+                            "pack mul1.out gpu3"));
+}
+
 // Every rank has a share of what is gathered, the root too, whether it gives one or not.
 TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
     build({kIn, kOut});

@@ -73,6 +73,16 @@ std::optional<HostTime> host_time_of(const JsonField& field) {
     return read_option(field, "host-time", field.text(expected), expected).host_time;
 }
 
+/// As `--clip-norm` would take it.
+std::optional<double> clip_norm_of(const JsonField& field) {
+    if (!field.present()) return std::nullopt;
+    const JsonExpectation expected{.what = "a norm above 0 and at most 1e9, or \"none\""};
+    const std::string text = field.is_text()
+                                 ? field.text(expected)
+                                 : json_number(field.number(0, plan::kMostClipNorm, expected));
+    return read_option(field, "clip-norm", text, expected).clip_norm;
+}
+
 std::string strategy_of(const JsonField& field) {
     if (!field.present()) return "";
     const std::string text = field.text({"degrees of parallelism, as --strategy takes them"});
@@ -83,8 +93,8 @@ std::string strategy_of(const JsonField& field) {
     }
 }
 
-constexpr std::array<std::string_view, 6> kFigures = {"fuse",         "attention", "gradients",
-                                                      "bucket_bytes", "host_time", "strategy"};
+constexpr std::array<std::string_view, 7> kFigures = {
+    "fuse", "attention", "gradients", "bucket_bytes", "host_time", "clip_norm", "strategy"};
 
 void check_sources(const JsonField& root) {
     const JsonField sources = root["sources"];
@@ -125,6 +135,7 @@ Framework parse_framework(std::string_view json, const std::string& context) {
     framework.float32_gradients = is_first(root["gradients"], "float32", "weights").value_or(false);
     framework.bucket_bytes = bucket_bytes_of(root["bucket_bytes"]);
     framework.host_time = host_time_of(root["host_time"]);
+    framework.clip_norm = clip_norm_of(root["clip_norm"]);
     framework.strategy = strategy_of(root["strategy"]);
     framework.not_modelled = texts_of(root["not_modelled"], {"a text"});
     check_sources(root);
@@ -148,6 +159,7 @@ PlanOptions with_framework(PlanOptions options) {
     const Framework framework = load_framework(options.framework);
     if (!options.bucket_bytes) options.bucket_bytes = framework.bucket_bytes;
     if (!options.host_time) options.host_time = framework.host_time;
+    if (!options.clip_norm) options.clip_norm = framework.clip_norm;
     if (!framework.strategy.empty()) {
         const auto said = options.strategy.empty()
                               ? search::ParallelConfig{}

@@ -5,7 +5,8 @@
 // gave them, so that a plan says all of it and needs no framework to be read:
 //
 //     fuse, attention, gradients        of ImportOptions (loaded_model.cpp)
-//     bucket_bytes, host_time, strategy of PlanOptions
+//     bucket_bytes, host_time, clip_norm, strategy
+//                                       of PlanOptions
 //
 // What is found in no place of the model (a kernel, attention) is left out; given as an option of
 // its own it would be refused.
@@ -31,6 +32,7 @@ struct Framework {
     bool float32_gradients = false;         ///< ImportOptions::float32_gradients
     std::optional<Bytes> bucket_bytes;      ///< PlanOptions::bucket_bytes
     std::optional<HostTime> host_time;      ///< PlanOptions::host_time
+    std::optional<double> clip_norm;        ///< PlanOptions::clip_norm
     std::string strategy;                   ///< PlanOptions::strategy, where that says nothing else
     std::vector<std::string> not_modelled;  ///< what it does otherwise than plans have it; clauses
 };

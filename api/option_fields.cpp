@@ -173,6 +173,20 @@ Text write_host_time(const PlanOptions& options) {
     return to_text(to_internal(*options.host_time));
 }
 
+void read_clip_norm(PlanOptions& options, std::string_view option, std::string_view text) {
+    const auto norm = text == "none" ? 0.0 : plan::clip_norm_from_text(text);
+    if (!norm) {
+        throw UsageError(fmt::format(
+            "{} {}: expected a norm, a number above 0 and at most 1e9, or none.", option, text));
+    }
+    options.clip_norm = *norm;
+}
+
+Text write_clip_norm(const PlanOptions& options) {
+    if (!options.clip_norm) return std::nullopt;
+    return *options.clip_norm > 0 ? plan::clip_norm_text(*options.clip_norm) : "none";
+}
+
 Text write_bucket_bytes(const PlanOptions& options) {
     if (!options.bucket_bytes) return std::nullopt;
     if (options.bucket_bytes == Bytes{0}) return "none";
@@ -288,6 +302,10 @@ OptionField host_time_field() {
     return {.read = read_host_time,
             .write = write_host_time,
             .example = "kernel=45us,communication=30us,update=5us"};
+}
+
+OptionField clip_norm_field() {
+    return {.read = read_clip_norm, .write = write_clip_norm, .example = "1.5"};
 }
 
 OptionField bucket_bytes_field() {

@@ -50,6 +50,7 @@ OptionField strategy_field();      ///< "dp=2,tp=4"
 OptionField splits_field();        ///< letters of S, O, A, P and R: "S,O"
 OptionField memory_limit_field();  ///< "8GiB"
 OptionField host_time_field();     ///< "45us", "kernel=45us,communication=30us"
+OptionField clip_norm_field();     ///< "1.0", "none"
 OptionField bucket_bytes_field();  ///< "25MiB", "all"
 OptionField searchers_field();     ///< "heft,mcmc"
 OptionField time_limit_field();    ///< seconds

@@ -35,15 +35,17 @@ std::span<const OptionRow> option_table() {
     using P = PlanOptions;
     static_assert(plan::kMostChosenMicroBatches == 16, "the help of --micro-batches says 16");
     static const std::array kOptions = {
-        OptionRow{.option = "--framework",
-                  .value = "F",
-                  .set = OptionSet::framework,
-                  .help = "training: who runs the step, megatron, ddp, fsdp, deepspeed, partita or "
-                          "a .json (docs/file-formats.md): what nobody says of --attention, "
-                          "--fuse, gradients, --bucket-bytes, --host-time and --strategy is as "
-                          "that has it",
-                  .field = path<&P::framework>(),
-                  .says_how_to_train = true},
+        OptionRow{
+            .option = "--framework",
+            .value = "F",
+            .set = OptionSet::framework,
+            .help =
+                "training: who runs the step, megatron, ddp, fsdp, deepspeed, partita or "
+                "a .json (docs/file-formats.md): what nobody says of --attention, "
+                "--fuse, gradients, --bucket-bytes, --host-time, --clip-norm and --strategy is as "
+                "that has it",
+            .field = path<&P::framework>(),
+            .says_how_to_train = true},
         OptionRow{.option = "--mode",
                   .value = "MODE",
                   .set = OptionSet::training,
@@ -97,6 +99,14 @@ std::span<const OptionRow> option_table() {
                           "kernel=45us,communication=30us,update=5us; none (default): nothing "
                           "(CUDA graphs)",
                   .field = host_time_field()},
+        OptionRow{.option = "--clip-norm",
+                  .value = "NORM",
+                  .set = OptionSet::training,
+                  .help = "training: gradients are scaled down together until their norm is at "
+                          "most that, e.g. 1.0: no update before the last gradient, and one number "
+                          "that all devices add up; none (default): they are not",
+                  .field = clip_norm_field(),
+                  .says_how_to_train = true},
         OptionRow{.option = "--micro-batches",
                   .value = "N",
                   .set = OptionSet::training,

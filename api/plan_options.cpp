@@ -127,6 +127,7 @@ void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& 
     if (!options.frozen.empty()) policy.frozen = options.frozen;
     static_assert(kOneBucket == plan::kOneBucket && kLayerBuckets == plan::kLayerBuckets);
     if (options.host_time) policy.host_time = to_internal(*options.host_time);
+    if (options.clip_norm) policy.clip_norm = *options.clip_norm;
     if (options.bucket_bytes > Bytes{0}) policy.bucket_bytes = options.bucket_bytes;
     if (options.loss) {
         policy.loss = to_internal(*options.loss);

@@ -79,7 +79,7 @@ std::string memory_table(const Executed& executed) {
     std::vector<Time> busy(uses.size());
     for (std::size_t t = 0; t < executed.priced.tasks.size(); ++t) {
         const plan::Task& task = executed.priced.tasks.tasks[t];
-        if (is_communication(task.kind)) continue;
+        if (is_communication(task)) continue;
         busy[static_cast<std::size_t>(task.device)] += executed.result.times[t].median;
     }
     for (std::size_t d = 0; d < uses.size(); ++d) {

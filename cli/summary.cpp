@@ -96,6 +96,9 @@ std::string goal_line(plan::Objective objective, plan::Mode mode, const plan::Po
     } else if (policy.bucket_bytes) {
         text += ", gradients in buckets of " + to_text(*policy.bucket_bytes);
     }
+    if (policy.clip_norm > 0) {
+        text += fmt::format(", clipped to norm {}", plan::clip_norm_text(policy.clip_norm));
+    }
     if (policy.host_time.any()) {
         text += fmt::format(", launched in {}", to_text(policy.host_time));
     }

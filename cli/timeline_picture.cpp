@@ -118,7 +118,7 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     bool any_copy = false;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         const plan::Task& task = tasks.tasks[i];
-        const bool copy = is_communication(task.kind);
+        const bool copy = is_communication(task);
         any_copy = any_copy || copy;
         (copy ? copies : columns[static_cast<std::size_t>(task.device)])
             .add(timeline.start[i], task.duration);

@@ -27,7 +27,10 @@ const kindColours = {
   pack: "#7d8a94",
   update: "#4f9a6c",
   copy: "#b4562f",
-  collective: "#b03a5b"
+  collective: "#b03a5b",
+  recompute: "#7fa6d1",
+  weights: "#e0b07a",
+  clip: "#2f7f86"
 };
 
 function three(value) {

@@ -137,8 +137,8 @@ std::string edges(const graph::OpGraph& graph) {
     return text + ']';
 }
 
-/// [kind, op, device, to, start, duration] in order of commit, so starts rise. Of a collective `to`
-/// is the list of its ranks, and its name comes last.
+/// [kind, op, device, to, start, duration] in order of commit, so starts rise; op -1: of none. Of what
+/// devices do together `to` is the list of ranks, and of a collective its name comes last.
 std::string tasks(const ReportInput& input) {
     if (input.tasks == nullptr) return "[]";
     return json_array(input.timeline->commit_order, [&](plan::TaskId id) {
@@ -146,14 +146,16 @@ std::string tasks(const ReportInput& input) {
         const plan::Task& task = input.tasks->tasks[index];
         std::string to = std::to_string(task.to);
         std::string name;
-        if (task.kind == plan::TaskKind::collective) {
+        if (task.ranks >= 0) {
             const auto ranks = input.tasks->ranks[static_cast<std::size_t>(task.ranks)];
             to = fmt::format("[{}]", fmt::join(ranks, ","));
-            name = fmt::format(",\"{}\"", cost::name_of(task.collective));
         }
-        return fmt::format("[{},{},{},{},{},{}{}]", static_cast<int>(task.kind), task.op.value,
-                           task.device, to, input.timeline->start[index].raw(), task.duration.raw(),
-                           name);
+        if (task.kind == plan::TaskKind::collective)
+            name = fmt::format(",\"{}\"", cost::name_of(task.collective));
+        const bool of_op = task.kind != plan::TaskKind::clip;
+        return fmt::format("[{},{},{},{},{},{}{}]", static_cast<int>(task.kind),
+                           of_op ? static_cast<std::int64_t>(task.op.value) : -1, task.device, to,
+                           input.timeline->start[index].raw(), task.duration.raw(), name);
     });
 }
 
@@ -177,7 +179,7 @@ std::string data(const ReportInput& input) {
     constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,       TaskKind::backward,
                                    TaskKind::accumulate, TaskKind::pack,       TaskKind::update,
                                    TaskKind::copy,       TaskKind::collective, TaskKind::recompute,
-                                   TaskKind::weights};
+                                   TaskKind::weights,    TaskKind::clip};
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(

@@ -43,12 +43,14 @@ for (const task of data.tasks) {
   }
 }
 
+const opName = op => op < 0 ? "gradients" : data.ops.name[op];
+
 function taskText([kind, op, device, to, start, duration, name]) {
   const first = data.devices[device].name;
   const route = Array.isArray(to) ? `${to.length} devices from ${first} on` :
       to < 0                      ? first :
                                     `${first} to ${data.devices[to].name}`;
-  return `${name || data.kinds[kind]} ${data.ops.name[op]}\n${route}\nstart ${time(start)}, takes ${
+  return `${name || data.kinds[kind]} ${opName(op)}\n${route}\nstart ${time(start)}, takes ${
       time(duration)}`;
 }
 const canvas = by("timeline");
@@ -118,7 +120,7 @@ function drawSlices(pen, tasks, y, height, x) {
     if (wide > 46 && height > 10) {
       pen.fillStyle = "#fff";
       pen.fillText(
-          ellipsis(pen, shortName(data.ops.name[op]), wide - 8), Math.max(left, gutter) + 4,
+          ellipsis(pen, shortName(opName(op)), wide - 8), Math.max(left, gutter) + 4,
           y + height / 2);
     }
     painted = left + Math.max(wide, 1);

@@ -204,7 +204,7 @@ void read_model(const JsonField& field, Plan& plan) {
 
 Policy read_policy(const JsonField& field) {
     field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
-                      "recompute", "gather_again", "bucket_bytes", "host_time"});
+                      "recompute", "gather_again", "bucket_bytes", "host_time", "clip_norm"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -253,6 +253,11 @@ Policy read_policy(const JsonField& field) {
         const auto host_time = host_time_from_text(host.text(times, 128));
         if (!host_time || !host_time->any()) host.fail(times);
         policy.host_time = *host_time;
+    }
+    if (const JsonField clip = field["clip_norm"]; clip.present()) {
+        const JsonExpectation norm{.what = "a norm above 0 and at most 1e9"};
+        policy.clip_norm = clip.number(0, kMostClipNorm, norm);
+        if (policy.clip_norm == 0) clip.fail(norm);
     }
     return policy;
 }

@@ -123,13 +123,15 @@ std::string policy_json(const Policy& policy) {
     }
     return fmt::format(
         R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-        R"("gradient_sync": "{}"{}{}{}{}{}}})",
+        R"("gradient_sync": "{}"{}{}{}{}{}{}}})",
         policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
         json_quoted(loss), name_of(policy.gradient_sync), frozen, recompute_json(policy.recompute),
         policy.gather_again ? R"(, "gather_again": true)" : "", buckets,
         policy.host_time.any()
             ? fmt::format(R"(, "host_time": {})", json_quoted(to_text(policy.host_time)))
-            : "");
+            : "",
+        policy.clip_norm > 0 ? fmt::format(R"(, "clip_norm": {})", clip_norm_text(policy.clip_norm))
+                             : "");
 }
 
 std::string order_json(const Plan& plan) {

@@ -49,6 +49,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       parts_(finds_.size(), 0),
       fused_(finds_.size() + bucket_places(problem, strategy.policy)),
       fetch_limits_(problem, layouts_),
+      clipping_(problem, layouts_, *cache.regions()),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
@@ -56,6 +57,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       slot_order_(problem.device_count(), keys_),
       pending_(tensors_.size(), finds_.size(), fused_.size()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
+    if (clipping_.any()) clip_slot_ = new_slot();
     number_events();
     touch_all();
 }
@@ -223,6 +225,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
             emit_empty(before[j]);
         }
     }
+    emit_clip();
     find_moved_blocks();
     for (const std::size_t block : pending_.blocks.list) emit_block(block);
     const std::span<const SlotTask> tasks = list_.tasks();

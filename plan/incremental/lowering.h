@@ -19,7 +19,8 @@
 //
 // Cost: proportional to the tasks around the changed ops; in a schedule also O(ops) where an op
 // goes to other devices; and O(parts that read) of parameters that are fetched again for each use,
-// whose limits run through the whole graph (fetch_limits.h).
+// whose limits run through the whole graph (fetch_limits.h), and O(updates) where gradients are
+// clipped and one of them is touched.
 // Threads: one object per thread.
 #pragma once
 
@@ -38,6 +39,7 @@
 #include "plan/lowering/block_order.h"
 #include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/fused_collectives.h"
+#include "plan/lowering/gradient_clipping.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
@@ -211,6 +213,9 @@ private:
     void find_fetch_waits();
     [[nodiscard]] std::vector<FetchWait> fetch_waits_now() const;
 
+    // lowering_clipping.cpp
+    void emit_clip();
+
     // lowering_stages.cpp
     void find_moved_blocks();
     [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
@@ -268,6 +273,8 @@ private:
     std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, and those of buckets
     FetchLimits fetch_limits_;
     std::vector<FetchWait> fetch_waits_;  ///< rising
+    GradientClipping clipping_;
+    Slot clip_slot_ = -1;  ///< of what clips gradients; -1: nothing does
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

@@ -52,6 +52,8 @@ void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
     for (const TaskRef ref : tensors_[row].tasks->predecessors[task]) {
         list_.add_predecessor(resolved(row, ref));
     }
+    if (clip_slot_ >= 0 && tensors_[row].tasks->tasks[task].kind == TaskKind::update)
+        list_.add_predecessor(clip_slot_);
     if (!tensors_[row].tasks->fetches) return;
     const FetchWait first{.row = row, .task = task, .before = -1};
     for (auto it = std::ranges::lower_bound(fetch_waits_, first);

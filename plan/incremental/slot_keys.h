@@ -36,6 +36,10 @@ public:
         return of(priority, micro_batch) | (place_of_parts_ << place_shift_) |
                static_cast<std::uint64_t>(part);
     }
+    /// Behind all others of that priority.
+    [[nodiscard]] std::uint64_t of_last(std::int32_t priority) const {
+        return of(priority, 0) | ((std::uint64_t{1} << priority_shift_) - 1);
+    }
     /// The others have schedule key 0.
     [[nodiscard]] std::uint64_t with_schedule_key(std::uint64_t key,
                                                   std::int32_t schedule_key) const {

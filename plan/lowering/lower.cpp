@@ -10,6 +10,7 @@
 #include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/fused_collectives.h"
 #include "plan/lowering/fusion_unit.h"
+#include "plan/lowering/gradient_clipping.h"
 #include "plan/lowering/planned_collectives.h"
 #include "plan/lowering/whole_lowering.h"
 
@@ -56,6 +57,7 @@ TaskGraph Lowering::run() {
         for (const PersistentBytes& kept : tensor.tasks->persistent) build_.add_persistent(kept);
     }
     limit_fetches();
+    clip_gradients();
     fuse_collectives();
     TaskGraph tasks = build_.finish();
     if (planned_ != nullptr) planned_->choose_algorithms(tasks);
@@ -173,7 +175,7 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
     if (tensor.events->label >= 0) task.micro_batch = tensor.events->label;
     if (tensor.tasks->in_block[index] != 0) task.schedule_key = schedule_key_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
-                          ? build_.add_collective(
+                          ? build_.add_group_task(
                                 task, tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
                           : build_.add_task(task);
     tensor.ids.push_back(id);
@@ -241,6 +243,26 @@ void Lowering::limit_fetches() {
     for (const FetchLimit& limit : limits.find(block_order_, tasks_of)) {
         build_.add_edge(resolved(tensors_[limit.before_row], limit.before),
                         tensors_[limit.row].ids[limit.task]);
+    }
+}
+
+void Lowering::clip_gradients() {
+    const GradientClipping clipping(problem_, layouts_, build_.regions());
+    if (!clipping.any()) return;
+    // Of all devices, where tensors_ has those of one of each class.
+    const GradientClip clip =
+        clipping.find([this](std::size_t row) { return &layouts_.tasks(row); });
+    const TaskId task = build_.add_group_task(clipping.task(clip), clip.devices);
+    ++whole_size_;
+    for (const std::size_t row : clipping.rows()) {
+        const Tensor& tensor = tensors_[row];
+        for_each_update(*tensor.tasks, [&](std::size_t update) {
+            for (const TaskRef before : tensor.tasks->predecessors[update])
+                build_.add_edge(resolved(tensor, before), task);
+            for (const std::int32_t buffer : tensor.tasks->reads[update])
+                build_.add_read(task, tensor.buffers[static_cast<std::size_t>(buffer)]);
+            build_.add_edge(task, tensor.ids[update]);
+        });
     }
 }
 

@@ -26,7 +26,11 @@ TaskId TaskGraphBuilder::add_task(Task task) {
     return TaskId(graph_.tasks.size() - 1);
 }
 
-TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devices) {
+TaskId TaskGraphBuilder::add_group_task(Task task, const std::vector<int>& devices) {
+    if (task.kind != TaskKind::collective && devices.size() == 1) {
+        task.device = devices[0];
+        return add_task(task);
+    }
     set_group(task, devices);
     graph_.tasks.push_back(task);
     return TaskId(graph_.tasks.size() - 1);

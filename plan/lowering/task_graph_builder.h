@@ -24,8 +24,8 @@ public:
     /// `task.resource_set` is set here: the compute row of its device, or all resources of its
     /// route.
     TaskId add_task(Task task);
-    /// A task of kind collective among `devices`, in order of rank.
-    TaskId add_collective(Task task, const std::vector<int>& devices);
+    /// What `devices` do together, in order of rank: a collective, or anything of one or more.
+    TaskId add_group_task(Task task, const std::vector<int>& devices);
     /// `before` may be invalid: nothing to wait for. Repeated edges count once.
     void add_edge(TaskId before, TaskId after);
     BufferId add_buffer(const Buffer& buffer);
@@ -46,6 +46,7 @@ public:
     /// Does the collective have the device among its ranks?
     [[nodiscard]] bool has_rank(TaskId collective, int device) const;
     [[nodiscard]] const Buffer& buffer(BufferId id) const { return graph_.buffers[id.index()]; }
+    [[nodiscard]] const RegionTable& regions() const { return *graph_.regions; }
 
     /// Leaves no gaps where collectives were fused, so that the ids given before change, and adds
     /// the schedule's edges between tasks that have schedule keys (block_order.h).

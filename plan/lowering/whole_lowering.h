@@ -62,6 +62,7 @@ private:
     [[nodiscard]] TaskId task_of(const PartBlock& block, int part) const;
     void fuse_collectives();
     void limit_fetches();
+    void clip_gradients();
 
     const Problem& problem_;
     const graph::OpGraph& graph_;

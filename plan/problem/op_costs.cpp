@@ -145,6 +145,13 @@ cost::Work pack_work(const Tensor& tensor, std::int64_t elements, bool gradient)
         .elements = elements};
 }
 
+cost::Work norm_work(Bytes gradients) {
+    constexpr std::int64_t kBytesOfFloat32 = 4;
+    return {.type = "GradientNorm",
+            .flops = Flops(2 * (gradients.raw() / kBytesOfFloat32)),
+            .bytes = gradients};
+}
+
 namespace {
 
 /// A Slice reads what it gives, and so do its parts: the whole must not read more than they

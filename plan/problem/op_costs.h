@@ -8,6 +8,7 @@
 //                 Bytes: gradients of the results, what was saved, and the operand gradients
 //     accumulate  one addition: two reads, one write
 //     pack        one read, one write
+//     norm        one read
 //     update      sgd 2, momentum 4, adam 12 FLOPs an element; reads and writes parameter and state
 //
 // A loss is the backward of its Output op: it reads the output and writes its gradient.
@@ -56,6 +57,9 @@ cost::Work accumulate_work(const graph::Tensor& tensor, std::int64_t elements);
 
 /// Moving `elements` elements of a tensor, or of its gradient, to other places on their device.
 cost::Work pack_work(const graph::Tensor& tensor, std::int64_t elements, bool gradient);
+
+/// Squaring and adding up so many bytes of gradients.
+cost::Work norm_work(Bytes gradients);
 
 /// How much the largest part of an op handles: parts are priced by it (contract 11).
 struct PartSize {

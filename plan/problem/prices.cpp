@@ -117,6 +117,10 @@ cost::Price Prices::pack_price(TensorId t, std::int64_t elements, bool gradient,
     return price(pack_work(facts_.graph().tensor(t), elements, gradient), device);
 }
 
+cost::Price Prices::norm_price(Bytes gradients, int device) const {
+    return price(norm_work(gradients), device);
+}
+
 std::string Prices::digest(const cost::CollectiveModel& collectives) const {
     Sha256 sha;
     sha.add(costs_->name()).add(collectives.name()).add(std::int64_t{device_class_count()});

@@ -96,6 +96,9 @@ public:
     [[nodiscard]] cost::Price pack_price(graph::TensorId t, std::int64_t elements, bool gradient,
                                          int device) const;
 
+    /// Of reading so many bytes of gradients for their norm.
+    [[nodiscard]] cost::Price norm_price(Bytes gradients, int device) const;
+
     /// SHA-256 over the times of whole ops and the names of both models: where two digests are
     /// equal, all is priced alike.
     [[nodiscard]] std::string digest(const cost::CollectiveModel& collectives) const;

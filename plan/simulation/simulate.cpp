@@ -236,7 +236,7 @@ void summarise(const TaskGraph& graph, Timeline& timeline) {
     for (std::size_t i = 0; i < graph.size(); ++i) {
         const Task& task = graph.tasks[i];
         timeline.makespan = std::max(timeline.makespan, timeline.start[i] + task.duration);
-        if (is_communication(task.kind)) continue;
+        if (is_communication(task)) continue;
         timeline.busy[static_cast<std::size_t>(task.device)] += task.duration;
     }
 }

@@ -2,7 +2,10 @@
 #include "plan/strategy/strategy.h"
 
 #include <cassert>
+#include <charconv>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace partita::plan {
 
@@ -72,6 +75,18 @@ std::string_view name_of(Recompute recompute) {
 std::string bucket_text(Bytes size) {
     if (size == kOneBucket) return "all";
     return size == kLayerBuckets ? "layer" : std::to_string(size.raw());
+}
+
+std::string clip_norm_text(double norm) {
+    return fmt::format("{}", norm);
+}
+
+std::optional<double> clip_norm_from_text(std::string_view text) {
+    double norm = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), norm);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    if (!(norm > 0) || norm > kMostClipNorm) return std::nullopt;
+    return norm;
 }
 
 std::optional<Bytes> named_bucket(std::string_view text) {

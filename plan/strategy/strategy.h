@@ -100,6 +100,13 @@ std::string bucket_text(Bytes size);
 /// Of "all" and "layer"; nullopt: neither.
 std::optional<Bytes> named_bucket(std::string_view text);
 
+/// Norms that gradients are clipped to are above 0 and at most that.
+inline constexpr double kMostClipNorm = 1e9;
+/// "1", "0.5".
+std::string clip_norm_text(double norm);
+/// nullopt: no such norm.
+std::optional<double> clip_norm_from_text(std::string_view text);
+
 /// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
 struct Policy {
     int micro_batches = 1;
@@ -118,6 +125,9 @@ struct Policy {
     /// nullopt: each by itself.
     std::optional<Bytes> bucket_bytes;
     HostTime host_time;  ///< of the hosts of accelerators
+    /// Gradients are scaled down together until their norm is that (gradient_clipping.h); 0: they
+    /// are not.
+    double clip_norm = 0;
     friend bool operator==(const Policy&, const Policy&) = default;
 };
 

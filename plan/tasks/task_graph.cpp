@@ -15,6 +15,7 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::accumulate: return "accumulate";
     case TaskKind::pack: return "pack";
     case TaskKind::update: return "update";
+    case TaskKind::clip: return "clip";
     case TaskKind::copy: return "copy";
     case TaskKind::collective: return "collective";
     case TaskKind::recompute: return "recompute";

@@ -10,6 +10,7 @@
 //     resource set  a distinct set of resources: one per device, one per pair of devices that copy,
 //                   one per group of devices that communicate. All tasks of one can start at the
 //                   same moment, so ready tasks queue per set
+//     clip          the norm of all gradients: their devices read what they hold, and add it up
 //     host          launches the tasks of a device in the order of their commits, each for
 //                   Task::launch, however far the device is behind. None starts before all that
 //                   were committed before it are launched
@@ -61,7 +62,8 @@ enum class TaskKind : std::uint8_t {
     copy,
     collective,
     recompute,  ///< a forward once more, for the backward
-    weights     ///< gradients of weights, where the backward does not find them
+    weights,    ///< gradients of weights, where the backward does not find them
+    clip        ///< the norm of all gradients, for all updates; at most one
 };
 std::string_view name_of(TaskKind kind);
 constexpr bool is_communication(TaskKind kind) {
@@ -100,7 +102,7 @@ struct Task {
     Time launch;  ///< what the host of each of its devices takes to launch it
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
-    std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
+    std::int32_t ranks = -1;  ///< of what several devices do together: row of TaskGraph::ranks
     std::int32_t fused = 0;   ///< more tensors that move with the collective (fused_collectives.h)
     cost::Collective collective = cost::Collective::all_reduce;
     cost::Algorithm algorithm = cost::Algorithm::direct;
@@ -109,6 +111,11 @@ struct Task {
     /// are copies of one value, any of which will do.
     graph::Combine combine = graph::Combine::none;
 };
+
+/// Or devices that agree on the norm of their gradients.
+inline bool is_communication(const Task& task) {
+    return is_communication(task.kind) || task.ranks >= 0;
+}
 
 inline void set_price(Task& task, cost::Price price) {
     task.duration = price.time;

@@ -94,6 +94,7 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
     case TaskKind::update:
         return cost::measured_work(problem_.facts().works().update(task.op, elements),
                                    std::move(time));
+    case TaskKind::clip:
     case TaskKind::copy:
     case TaskKind::collective: break;
     }

@@ -6,6 +6,7 @@
 namespace partita::plan {
 
 std::string task_name(const graph::OpGraph& graph, const cost::Machine& machine, const Task& task) {
+    if (task.kind == TaskKind::clip) return "clip gradients";
     std::string name = task.kind == TaskKind::collective
                            ? std::string(cost::name_of(task.collective))
                            : std::string(name_of(task.kind));
@@ -29,6 +30,7 @@ std::string task_name(const graph::OpGraph& graph, const cost::Machine& machine,
     case TaskKind::backward:
     case TaskKind::weights:
     case TaskKind::recompute:
+    case TaskKind::clip:
     case TaskKind::update: break;
     }
     if (task.part >= 0) name += fmt::format(" [{}]", task.part);

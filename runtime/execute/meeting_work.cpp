@@ -11,12 +11,9 @@
 
 namespace partita::runtime {
 
-namespace {
-
-MailboxCommunicator communicator_of(const Peers& peers, const Meeting& meeting,
-                                    std::span<const int> devices, int rank) {
-    MailboxGroup group{
-        .process_of_rank = {}, .names = {}, .first_number = 2 * meeting.first_number};
+MailboxCommunicator communicator_among(const Peers& peers, std::span<const int> devices, int rank,
+                                       std::int32_t first_number) {
+    MailboxGroup group{.process_of_rank = {}, .names = {}, .first_number = 2 * first_number};
     for (const int each : devices) {
         const int process = peers.ownership.process_of(each);
         group.process_of_rank.push_back(process);
@@ -26,6 +23,8 @@ MailboxCommunicator communicator_of(const Peers& peers, const Meeting& meeting,
     return {*peers.mailbox, std::move(group), rank,
             CommunicatorOptions{.timeout = peers.timeout, .abort = peers.abort}};
 }
+
+namespace {
 
 /// Tensors as one flat one.
 at::Tensor joined(const std::vector<at::Tensor>& tensors) {
@@ -69,8 +68,8 @@ MessageMeeting::MessageMeeting(Exchange& exchange, const plan::TaskGraph& tasks,
     : MeetingWork(tasks, meeting, device),
       exchange_(exchange),
       algorithm_(tasks.tasks[meeting.task.index()].algorithm),
-      communicator_(
-          communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), rank())) {}
+      communicator_(communicator_among(exchange.peers(), devices_of(tasks, meeting.task), rank(),
+                                       meeting.first_number)) {}
 
 at::Tensor MessageMeeting::reduced(const at::Tensor& tensor, bool is_scratch) {
     if (!is_scratch) return all_reduced(communicator_, tensor, combine(), algorithm_);

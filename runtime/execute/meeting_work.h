@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,10 @@
 #include "runtime/execute/store.h"
 
 namespace partita::runtime {
+
+/// Among `devices`, in order of rank; the square of so many messages from that number on are its own.
+MailboxCommunicator communicator_among(const Peers& peers, std::span<const int> devices, int rank,
+                                       std::int32_t first_number);
 
 class MeetingWork : public Work {
 public:

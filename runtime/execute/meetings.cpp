@@ -52,7 +52,9 @@ bool find_equal_tensors(const TaskGraph& tasks, std::span<const int> devices, Me
 }  // namespace
 
 std::span<const int> devices_of(const TaskGraph& tasks, plan::TaskId task) {
-    return tasks.ranks[static_cast<std::size_t>(tasks.tasks[task.index()].ranks)];
+    const plan::Task& of = tasks.tasks[task.index()];
+    if (of.ranks < 0) return {&of.device, 1};
+    return tasks.ranks[static_cast<std::size_t>(of.ranks)];
 }
 
 std::optional<Meeting> find_meeting(const TaskGraph& tasks, plan::TaskId id) {

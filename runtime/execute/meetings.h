@@ -23,7 +23,7 @@ struct Meeting {
     std::vector<std::vector<std::pair<plan::BufferId, plan::BufferId>>> buffers;
 };
 
-/// The devices of a collective, in order of ranks.
+/// The devices of what several do together, in order of ranks; else the one.
 std::span<const int> devices_of(const plan::TaskGraph& tasks, plan::TaskId task);
 
 /// Nothing when the task is no all-reduce of equal tensors, one per device.

@@ -81,6 +81,7 @@ private:
         if (is_combination(task.kind)) {
             if (!add_meeting(id)) add_messages(id);
         }
+        if (task.kind == TaskKind::clip) add_norm(id);
         if (shares_[id.index()].empty()) {
             add_share(id, own_.process_of(task.device));
         }
@@ -143,6 +144,15 @@ private:
         for (const int device : devices) add_share(id, own_.process_of(device));
         if (has_share(id, own_.self)) messages_.meetings.push_back(*std::move(meeting));
         return true;
+    }
+
+    /// All processes meet in it, so none needs a token from another.
+    void add_norm(TaskId id) {
+        for (const int device : devices_of(tasks_, id)) add_share(id, own_.process_of(device));
+        const auto processes = std::ssize(shares_[id.index()]);
+        if (processes < 2) return;
+        messages_.first_of_norm = static_cast<std::int32_t>(messages_.numbers);
+        messages_.numbers += processes * processes;
     }
 
     // Tokens.

@@ -73,6 +73,9 @@ struct Messages {
     /// (in `out`).
     Csr<std::int32_t> awaited;
     Csr<std::int32_t> released;
+    /// Of what processes send each other for the norm of gradients (clip_work.h): the square of so many
+    /// as have devices that take part; -1: that is one, or nothing is clipped.
+    std::int32_t first_of_norm = -1;
     std::int64_t numbers = 0;  ///< in use by anybody
 
     [[nodiscard]] const Meeting* meeting_of(plan::TaskId task) const;

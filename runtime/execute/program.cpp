@@ -9,6 +9,7 @@
 
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
+#include "runtime/execute/clip_work.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"
@@ -149,6 +150,7 @@ private:
             return add_combination(id, task);
         }
         if (task.kind == TaskKind::loss) return add_loss(id, task, device);
+        if (task.kind == TaskKind::clip) return add_clip(id);
         if (!is_here(task.device)) return;
         switch (task.kind) {
         case TaskKind::forward:
@@ -164,6 +166,7 @@ private:
             break;
         case TaskKind::update: add_update(id, task, device); break;
         case TaskKind::loss:
+        case TaskKind::clip:
         case TaskKind::accumulate:
         case TaskKind::pack:
         case TaskKind::copy:
@@ -235,12 +238,11 @@ private:
                 }
             }
             if (!target.kept) target.own = sources_.read(task.tensor, region).to(device);
-            const auto type =
-                scalar_type_of(graph_.tensor(task.tensor).type_of(true)).value_or(at::kFloat);
-            Fetch gradient(tasks_, buffers_of(tasks_, id, task.tensor, true), region,
-                           at::TensorOptions().dtype(type).device(device));
+            ClipFactor clip{.norm = norm_,
+                            .place = norm_ ? norm_places_.at(task.device) : std::size_t{0}};
             auto work = std::make_unique<UpdateWork>(strategy_.policy.optimizer, options_.optimizer,
-                                                     std::move(gradient), std::move(target));
+                                                     gradient_of(id, region), std::move(target),
+                                                     std::move(clip));
             if (options_.keep_gradients) {
                 work->keep_gradient();
                 program_.gradients.push_back({work.get(), task.tensor, buffer.region});
@@ -248,6 +250,70 @@ private:
             program_.updates.push_back(work.get());
             add_step(id, task.device, std::move(work));
         }
+    }
+
+    /// What an update finds of its gradient.
+    [[nodiscard]] Fetch gradient_of(TaskId update, const graph::Region& region) const {
+        const Task& task = task_of(update);
+        const auto type =
+            scalar_type_of(graph_.tensor(task.tensor).type_of(true)).value_or(at::kFloat);
+        return {tasks_, buffers_of(tasks_, update, task.tensor, true), region,
+                at::TensorOptions().dtype(type).device(device_of(task.device))};
+    }
+
+    /// A share for each device here that updates anything.
+    void add_clip(TaskId id) {
+        std::vector<at::Device> places;
+        for (const int device : devices_of(tasks_, id)) {
+            if (!is_here(device)) continue;
+            norm_places_[device] = places.size();
+            places.push_back(device_of(device));
+        }
+        if (places.empty()) return;
+        norm_ = std::make_shared<GradientNorm>(strategy_.policy.clip_norm, places);
+        if (program_.exchange && program_.exchange->messages().first_of_norm >= 0) join_norm(id);
+        auto counted = counted_gradients();
+        for (const auto& [device, place] : norm_places_) {
+            add_step(id, device,
+                     std::make_unique<ClipWork>(norm_, place, device_of(device),
+                                                std::move(counted[device])));
+        }
+    }
+
+    /// Each process is a rank, in the order of their first devices.
+    void join_norm(TaskId id) {
+        const Peers& peers = program_.exchange->peers();
+        std::vector<int> first;
+        int own = -1;
+        for (const int device : devices_of(tasks_, id)) {
+            const int process = peers.ownership.process_of(device);
+            const bool met = std::ranges::any_of(
+                first, [&](int other) { return peers.ownership.process_of(other) == process; });
+            if (met) continue;
+            if (process == peers.rank()) own = static_cast<int>(first.size());
+            first.push_back(device);
+        }
+        norm_->join(*program_.exchange,
+                    std::unique_ptr<MailboxCommunicator>(new MailboxCommunicator(communicator_among(
+                        peers, first, own, program_.exchange->messages().first_of_norm))));
+    }
+
+    /// Per device here: of each piece of a parameter the gradient on the first device that updates it.
+    [[nodiscard]] std::map<int, std::vector<Fetch>> counted_gradients() const {
+        std::map<int, std::vector<Fetch>> counted;
+        std::set<std::pair<std::uint32_t, std::int32_t>> seen;  // parameter, region
+        for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            const Task& task = tasks_.tasks[t];
+            if (task.kind != TaskKind::update) continue;
+            for (const BufferId b : writes(TaskId(t))) {
+                const Buffer& buffer = buffer_of(b);
+                if (buffer.gradient || !seen.emplace(task.tensor.value, buffer.region).second)
+                    continue;
+                if (!is_here(task.device)) continue;
+                counted[task.device].push_back(gradient_of(TaskId(t), region_of(buffer)));
+            }
+        }
+        return counted;
     }
 
     /// One share for each device that gets something here, and before them one for each that gives
@@ -343,6 +409,8 @@ private:
     CausalMasks causal_masks_;
     std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
     std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
+    std::shared_ptr<GradientNorm> norm_;      ///< null: nothing is clipped, or not yet
+    std::map<int, std::size_t> norm_places_;  ///< by device
     Residents residents_;
     Program program_;
 };

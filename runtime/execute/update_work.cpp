@@ -11,11 +11,12 @@ namespace partita::runtime {
 using plan::Optimizer;
 
 UpdateWork::UpdateWork(Optimizer optimizer, const OptimizerOptions& options, Fetch gradient,
-                       Target target)
+                       Target target, ClipFactor clip)
     : optimizer_(optimizer),
       options_(options),
       gradient_(std::move(gradient)),
-      target_(std::move(target)) {}
+      target_(std::move(target)),
+      clip_(std::move(clip)) {}
 
 void UpdateWork::start(const at::Tensor& value) {
     const auto as = value.options().dtype(at::kFloat);
@@ -62,9 +63,10 @@ void UpdateWork::run(Store& store) {
         target_.kept ? target_.kept->patch.view_of(store[target_.kept->buffer]) : target_.own;
     if (steps_++ == 0) start(value);
     const at::Tensor gradient = gradient_.get(store);
-    if (keeps_gradient_) latest_gradient_ = gradient.clone();
     const at::Tensor exact = master_.defined() ? master_ : value;
-    const at::Tensor wide = gradient.to(exact.scalar_type());
+    at::Tensor wide = gradient.to(exact.scalar_type());
+    if (clip_.norm) wide = wide.mul(clip_.norm->factor(clip_.place));
+    if (keeps_gradient_) latest_gradient_ = wide.to(gradient.scalar_type(), false, /*copy=*/true);
     if (is_one_kernel(exact)) {
         update_at_once(exact, wide.contiguous());
     } else {

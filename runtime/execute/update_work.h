@@ -19,6 +19,7 @@
 
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
+#include "runtime/execute/clip_work.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/fetch.h"
 #include "runtime/execute/store.h"
@@ -43,12 +44,12 @@ public:
         at::Tensor own;                   ///< without `kept`: the value before the first update
     };
     UpdateWork(plan::Optimizer optimizer, const OptimizerOptions& options, Fetch gradient,
-               Target target);
+               Target target, ClipFactor clip = {});
     void run(Store& store) override;
     /// Of the updates that follow.
     void set_rate(double rate) { options_.rate = rate; }
 
-    /// The gradient of the latest update; only kept if asked for.
+    /// The gradient of the latest update, as it was clipped; only kept if asked for.
     void keep_gradient() { keeps_gradient_ = true; }
     [[nodiscard]] const at::Tensor& gradient() const { return latest_gradient_; }
 
@@ -63,6 +64,7 @@ private:
     OptimizerOptions options_;
     Fetch gradient_;
     Target target_;
+    ClipFactor clip_;
     std::int64_t steps_ = 0;
     at::Tensor master_;  ///< float32, of a narrower parameter
     at::Tensor first_;   ///< velocity, or the first moment

@@ -28,6 +28,7 @@ void add(Sha256& sha, const plan::Policy& policy) {
     sha.add(policy.micro_batches).add(to_text(policy.schedule)).add(name_of(policy.optimizer));
     sha.add(name_of(policy.loss)).add(policy.loss_output).add(name_of(policy.gradient_sync));
     sha.add(policy.gather_again ? 1 : 0).add(policy.bucket_bytes.value_or(Bytes{0}).raw());
+    sha.add(plan::clip_norm_text(policy.clip_norm));
 }
 
 }  // namespace

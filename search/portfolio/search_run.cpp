@@ -54,7 +54,7 @@ void check_start(const Problem& problem, const Strategy& start) {
     if (!problem.batch().allows(policy)) {
         throw UsageError(fmt::format(
             "the start plan is for --micro-batches {} --schedule {} --optimizer {} --loss {} "
-            "--gradient-sync {} --recompute {}{}{}{}, which is not what is asked for. Give "
+            "--gradient-sync {} --recompute {}{}{}{}{}, which is not what is asked for. Give "
             "--micro-batches and the others as it has them, or plan without --import-plan.",
             policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
             name_of(policy.loss), name_of(policy.gradient_sync), name_of(policy.recompute),
@@ -62,8 +62,10 @@ void check_start(const Problem& problem, const Strategy& start) {
             policy.bucket_bytes
                 ? fmt::format(" --bucket-bytes {}", plan::bucket_text(*policy.bucket_bytes))
                 : "",
-            policy.host_time.any() ? fmt::format(" --host-time {}", to_text(policy.host_time))
-                                   : ""));
+            policy.host_time.any() ? fmt::format(" --host-time {}", to_text(policy.host_time)) : "",
+            policy.clip_norm > 0
+                ? fmt::format(" --clip-norm {}", plan::clip_norm_text(policy.clip_norm))
+                : ""));
     }
     if (const auto fault = plan::find_fault(problem, start)) {
         throw UsageError(

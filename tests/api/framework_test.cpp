@@ -28,9 +28,9 @@ using testing::Not;
 constexpr const char* kFramework = R"({
     "format": "partita-framework", "version": 1, "name": "own", "summary": "a test",
     "fuse": ["swiglu"], "attention": "products", "gradients": "weights",
-    "bucket_bytes": 1000, "host_time": "45us", "strategy": "zero=2,tp=1",
+    "bucket_bytes": 1000, "host_time": "45us", "clip_norm": 0.5, "strategy": "zero=2,tp=1",
     "sources": {"fuse": "a", "attention": "b", "gradients": "c", "bucket_bytes": "d",
-                "host_time": "f", "strategy": "e"},
+                "host_time": "f", "clip_norm": "g", "strategy": "e"},
     "not_modelled": ["it rests on Sundays"]})";
 
 /// With one text instead of another.
@@ -57,6 +57,8 @@ TEST(Framework, SaysWhatItsFileSays) {
     EXPECT_EQ(framework.fused_attention, false);
     EXPECT_FALSE(framework.float32_gradients);
     EXPECT_EQ(framework.bucket_bytes, Bytes{1000});
+    EXPECT_EQ(framework.clip_norm, 0.5);
+    EXPECT_EQ(parse_framework(changed("0.5", R"("none")"), "own.json").clip_norm, 0.0);
     ASSERT_TRUE(framework.host_time);
     EXPECT_EQ(framework.host_time->kernel, Time(45'000'000));
     EXPECT_EQ(framework.strategy, "tp=1,zero=2");
@@ -74,6 +76,9 @@ TEST(Framework, NamesTheFieldThatIsWrong) {
                 HasSubstr("attention: expected \"fused\" or \"products\""));
     EXPECT_THAT(of(changed("1000", "0")), HasSubstr("bucket_bytes: expected an amount of bytes"));
     EXPECT_THAT(of(changed("1000", "\"some\"")), HasSubstr("bucket_bytes: expected an amount"));
+    EXPECT_THAT(of(changed("0.5", "0")),
+                HasSubstr("clip_norm: expected a norm above 0 and at most 1e9"));
+    EXPECT_THAT(of(changed("0.5", "\"all\"")), HasSubstr("clip_norm: expected a norm above 0"));
     EXPECT_THAT(of(changed("45us", "45")), HasSubstr("host_time: expected times of at most 1 ms"));
     EXPECT_THAT(of(changed("zero=2", "zero=7")), HasSubstr("strategy: strategy zero=7,tp=1"));
     EXPECT_THAT(of(changed("[\"swiglu\"]", "[1]")), HasSubstr("fuse[0]: expected a kernel"));
@@ -115,6 +120,11 @@ TEST(Framework, GivesOptionsTheValuesThatNobodyGave) {
     EXPECT_EQ(said.strategy, "dp=4,tp=2,pp=1,cp=1,ep=1,zero=0");
     options.framework = "partita";
     EXPECT_EQ(with_framework(options).strategy, "dp=4,tp=2");
+    EXPECT_EQ(with_framework(options).clip_norm, std::nullopt);
+    options.framework = "megatron";
+    EXPECT_EQ(with_framework(options).clip_norm, 1.0);
+    options.clip_norm = 0;
+    EXPECT_EQ(with_framework(options).clip_norm, 0.0);
 }
 
 TEST(Framework, IsNamedWhereItsFormIsRefused) {

@@ -98,6 +98,16 @@ TEST_F(ExecuteTraining, OfLayersInShardsEqualsOneDevice) {
     EXPECT_LT(2 * collectives["layer"], collectives["1"]);
 }
 
+// By plain gradient descent: of Adam a step is the same however gradients are scaled.
+TEST_F(ExecuteTraining, ThatClipsGradientsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    for (const char* const strategy : {"dp=4,zero=1", "tp=2,pp=2", "dp=2,tp=2,zero=3"}) {
+        expect_as_one_device(model, {"--bind", "batch=8", "--bind", "sequence=8", "--micro-batches",
+                                     "2", "--clip-norm", "0.01", "--strategy", strategy});
+    }
+    EXPECT_EQ(json::parse(read("plan.json"))["policy"]["clip_norm"], 0.01);
+}
+
 TEST_F(ExecuteTraining, LeavesFrozenParametersAlone) {
     const std::string model = example("runnable/encoder-layer/model.onnx");
     ASSERT_EQ(

@@ -154,6 +154,14 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_EQ(parse_plan(hosted, "plan.json").policy, plan_.policy);
     EXPECT_THAT(refusal(hosted, "kernel=45us", "kernel=45"),
                 HasSubstr("policy.host_time: expected times of at most 1 ms"));
+    plan_.policy.clip_norm = 0.3;
+    const std::string clipped = to_json(plan_);
+    EXPECT_THAT(clipped, HasSubstr(R"("clip_norm": 0.3})"));
+    EXPECT_EQ(parse_plan(clipped, "plan.json").policy, plan_.policy);
+    for (const char* const bad : {"0}", "-1}", "2e9}", "\"none\"}"}) {
+        EXPECT_THAT(refusal(clipped, "0.3}", bad),
+                    HasSubstr("policy.clip_norm: expected a norm above 0 and at most 1e9"));
+    }
     EXPECT_TRUE(again.float32_gradients);
     EXPECT_EQ(again.untie, plan_.untie);
     EXPECT_EQ(again.fuse, plan_.fuse);

@@ -110,7 +110,8 @@ TEST(Folding, OfRandomStrategiesIsExact) {
              .policy = {.recompute = recomputes ? Recompute::automatic : Recompute::none,
                         .gather_again = recomputes && seed % 8 == 0,
                         .bucket_bytes = random_buckets(random),
-                        .host_time = random_host_time(random)}});
+                        .host_time = random_host_time(random),
+                        .clip_norm = seed % 5 < 2 ? 1.0 : 0.0}});
         const Strategy drawn = random_strategy(random, problem, micro_batches);
         for (int stages : {1, 2, 4}) {
             stages = std::min(stages, devices);

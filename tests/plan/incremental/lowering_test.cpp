@@ -270,7 +270,8 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
                                               .policy = {.recompute = Recompute::automatic,
                                                          .gather_again = seed % 2 == 0,
                                                          .bucket_bytes = random_buckets(random),
-                                                         .host_time = random_host_time(random)}});
+                                                         .host_time = random_host_time(random),
+                                                         .clip_norm = seed % 5 < 2 ? 1.0 : 0.0}});
         ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
@@ -420,6 +421,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereLayersAreInShards) {
         options.policy.gather_again = draw(random, 2) == 0;
         options.policy.bucket_bytes = random_buckets(random);
         options.policy.host_time = random_host_time(random);
+        options.policy.clip_norm = seed % 5 < 2 ? 1.0 : 0.0;
         const Problem problem = make_problem(layers.graph, machine, options);
         Strategy start;
         start.policy = options.policy;

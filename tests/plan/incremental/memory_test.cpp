@@ -105,12 +105,12 @@ public:
 private:
     static ProblemOptions options(std::uint64_t seed) {
         const bool training = seed % 4 != 0;
-        return {
-            .mode = training ? Mode::training : Mode::inference,
-            .objective = training ? Objective::step_time : Objective::latency,
-            .policy = {.recompute = recomputes(seed) ? Recompute::automatic : Recompute::none,
-                       .gather_again = recomputes(seed) && seed % 3 == 0,
-                       .bucket_bytes = seed % 5 == 0 ? std::optional(Bytes(512)) : std::nullopt}};
+        return {.mode = training ? Mode::training : Mode::inference,
+                .objective = training ? Objective::step_time : Objective::latency,
+                .policy = {.recompute = recomputes(seed) ? Recompute::automatic : Recompute::none,
+                           .gather_again = recomputes(seed) && seed % 3 == 0,
+                           .bucket_bytes = seed % 5 == 0 ? std::optional(Bytes(512)) : std::nullopt,
+                           .clip_norm = training && seed % 7 < 3 ? 1.0 : 0.0}};
     }
     /// Of every third device some fit, and are not in doubt even.
     static Bytes capacity(std::uint64_t seed) {

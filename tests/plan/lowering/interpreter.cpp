@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -170,6 +172,7 @@ private:
         case TaskKind::weights: run_backward(task); break;
         case TaskKind::loss: run_loss(task); break;
         case TaskKind::update: run_update(task); break;
+        case TaskKind::clip: run_clip(); break;
         case TaskKind::accumulate:
         case TaskKind::pack:
         case TaskKind::copy:
@@ -254,14 +257,33 @@ private:
         }
     }
 
+    /// The squares of all gradients, each element once, however many devices hold it.
+    void run_clip() {
+        std::set<TensorId> updated;
+        for (const Task& task : tasks_.tasks) {
+            if (task.kind == TaskKind::update) updated.insert(task.tensor);
+        }
+        std::int64_t norm = 0;
+        for (const TensorId t : updated) {
+            const SparseValue gradient = find(at_, t, true);
+            for (std::size_t i = 0; i < gradient.data.size(); ++i) {
+                if (!gradient.knows(i)) fail("lacks a gradient for the norm");
+                norm = modulo(norm + modulo(gradient.data[i] * gradient.data[i]));
+            }
+        }
+        norm_ = norm;
+    }
+
     void run_update(const Task& task) {
+        const bool clips = problem_.policy().clip_norm > 0;
+        if (clips && !norm_) fail("updates before the norm is known");
         const SparseValue gradient = find(at_, task.tensor, true);
         for (const BufferId b : writes()) {
             const std::size_t buffer = b.index();
             if (tasks_.buffers[buffer].gradient) continue;
             write(buffer, [&](std::size_t i) {
                 if (!gradient.knows(i)) fail("lacks a gradient");
-                return source(task.tensor, i) - gradient.data[i];
+                return source(task.tensor, i) - modulo(gradient.data[i] * norm_.value_or(1));
             });
         }
     }
@@ -341,6 +363,7 @@ private:
     Gaps gaps_;
     std::vector<SparseValue> values_;
     std::map<std::vector<std::int64_t>, TaskId> forward_;
+    std::optional<std::int64_t> norm_;  ///< squared, of all gradients
     Interpretation result_;
     TaskId at_;
 };

@@ -48,7 +48,8 @@ struct Program {
                .policy = {.schedule = schedule,
                           .recompute = recompute,
                           .gather_again = recompute != Recompute::none && seed % 2 == 0,
-                          .bucket_bytes = buckets(seed)}})),
+                          .bucket_bytes = buckets(seed),
+                          .clip_norm = clip_norm(seed, kind)}})),
           strategy(random_strategy(random, problem, micro_batches)) {}
     Program(const Program&) = delete;  // the problem refers to the graph
     Program& operator=(const Program&) = delete;
@@ -56,6 +57,11 @@ struct Program {
     static std::optional<Bytes> buckets(std::uint64_t seed) {
         if (seed % 3 == 0) return Bytes(256);
         return seed % 3 == 1 ? std::optional(kLayerBuckets) : std::nullopt;
+    }
+
+    /// Clipped, updates are no longer linear in gradients.
+    static double clip_norm(std::uint64_t seed, Layers kind) {
+        return kind != Layers::linear && seed % 5 < 2 ? 1.0 : 0.0;
     }
 
     static OpGraph network(Random& random, Layers kind, Recompute recompute) {

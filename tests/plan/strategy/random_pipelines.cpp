@@ -64,6 +64,7 @@ RandomPipeline::RandomPipeline(Random& random, bool training)
                                 ScheduleKind::eager_1f1b, ScheduleKind::interleaved,
                                 ScheduleKind::zero_bubble_h1};
     options.policy.micro_batches = micro_batches;
+    options.policy.clip_norm = training && micro_batches % 2 == 0 ? 1.0 : 0.0;
     Schedule& schedule = options.policy.schedule;
     schedule.kind = kKinds[static_cast<std::size_t>(draw(random, 5))];
     if (schedule.kind == ScheduleKind::interleaved) {

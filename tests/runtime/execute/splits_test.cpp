@@ -7,15 +7,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <ostream>
 #include <string>
 #include <utility>
 
+#include <ATen/Functions.h>
+
 #include "graph/fusion/fuse.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
+#include "runtime/kernels/tensors.h"
 #include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -246,6 +250,30 @@ TEST_P(Splits, TrainingThatRecomputesGivesTheSameGradientsAndParameters) {
     expect_same_training(Over::threads, policy, 8);
     expect_same_training(Over::processes, policy, 4);
     expect_same_training(Over::pretend_gpus, policy, 4);
+}
+
+double norm_of(const std::vector<graph::HostTensor>& tensors) {
+    double squares = 0;
+    for (const graph::HostTensor& tensor : tensors) {
+        const at::Tensor values = to_aten(tensor).to(at::kDouble);
+        squares += values.square().sum().item<double>();
+    }
+    return std::sqrt(squares);
+}
+
+// The norm is that of all gradients, whoever holds them, each replica counted once.
+TEST_P(Splits, TrainingThatClipsGradientsGivesTheSameGradientsAndParameters) {
+    plan::Policy policy = kMse;
+    const double norm = norm_of(alone(problem(plan::Mode::training, policy), policy, 1).gradients);
+    policy.clip_norm = norm / 4;
+    const plan::Problem problem = this->problem(plan::Mode::training, policy);
+    EXPECT_NEAR(norm_of(alone(problem, policy, 1).gradients),
+                policy.clip_norm * norm / (norm + 1e-6), 1e-4 * norm);
+    expect_same_training(Over::threads, policy, 8);
+    expect_same_training(Over::processes, policy, 6);
+    expect_same_training(Over::pretend_gpus, policy, 4);
+    expect_same_training(Over::gpus_of_processes, policy, 2);
+    expect_same_training(Over::cpus_and_gpus, policy, 2);
 }
 
 // As a schedule that fills its bubbles with them has it.

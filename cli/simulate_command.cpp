@@ -113,7 +113,19 @@ private:
                             to_text(own.schedule)));
             return api::price_anew(problem, strategy, *named);
         }
+        if (named && has_other_tasks(policy, own)) {
+            console.note(
+                "the plan is for other --bucket-bytes, --clip-norm or --frozen, its tasks are "
+                "ordered anew.");
+            return api::price_anew(problem, strategy, *named);
+        }
         return api::price_as_planned(problem, strategy, planned.plan);
+    }
+
+    /// Beside those of micro-batches and schedules.
+    static bool has_other_tasks(const plan::Policy& a, const plan::Policy& b) {
+        return a.bucket_bytes != b.bucket_bytes || a.frozen != b.frozen ||
+               (a.clip_norm > 0) != (b.clip_norm > 0);
     }
 
     static std::string text(const Planned& planned, const plan::Strategy& strategy,

@@ -151,9 +151,16 @@ TEST_F(ExitCode, IsTwoForASimulationThatThePlanCannotKeep) {
     }
     expect(2, "--gradient-sync parameter-server: the plan was made for all-reduce",
            simulate({"--gradient-sync", "parameter-server"}));
-    const Outcome more = run(simulate({"--micro-batches", "4"}));
-    EXPECT_EQ(more.code, 0) << more.err;
-    EXPECT_THAT(more.err, HasSubstr("its tasks are ordered anew"));
+    for (const std::vector<std::string>& other :
+         std::vector<std::vector<std::string>>{{"--micro-batches", "4"},
+                                               {"--clip-norm", "1"},
+                                               {"--bucket-bytes", "all"},
+                                               {"--frozen", "*bias*"}}) {
+        SCOPED_TRACE(testing::PrintToString(other));
+        const Outcome more = run(simulate(other));
+        EXPECT_EQ(more.code, 0) << more.err;
+        EXPECT_THAT(more.err, HasSubstr("its tasks are ordered anew"));
+    }
 }
 
 TEST_F(ExitCode, IsThreeForAPlanFileWhosePolicyCannotBe) {

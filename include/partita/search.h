@@ -122,8 +122,8 @@ struct PlanOptions {
     std::optional<double> clip_norm;
     std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
     /// Who runs the step: megatron, ddp, fsdp, deepspeed, partita or a .json (docs/file-formats.md).
-    /// Where bucket_bytes, host_time, clip_norm and strategy leave something open, what that has. The model
-    /// needs it too (ImportOptions).
+    /// Where bucket_bytes, host_time, clip_norm and strategy leave something open, what that has.
+    /// The model needs it too (ImportOptions).
     std::filesystem::path framework;
 
     /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...

@@ -174,12 +174,12 @@ Text write_host_time(const PlanOptions& options) {
 }
 
 void read_clip_norm(PlanOptions& options, std::string_view option, std::string_view text) {
-    const auto norm = text == "none" ? 0.0 : plan::clip_norm_from_text(text);
+    const std::optional<double> norm = text == "none" ? 0.0 : plan::clip_norm_from_text(text);
     if (!norm) {
         throw UsageError(fmt::format(
             "{} {}: expected a norm, a number above 0 and at most 1e9, or none.", option, text));
     }
-    options.clip_norm = *norm;
+    options.clip_norm = norm;
 }
 
 Text write_clip_norm(const PlanOptions& options) {

@@ -148,7 +148,7 @@ cost::Work pack_work(const Tensor& tensor, std::int64_t elements, bool gradient)
 cost::Work norm_work(Bytes gradients) {
     constexpr std::int64_t kBytesOfFloat32 = 4;
     return {.type = "GradientNorm",
-            .flops = Flops(2 * (gradients.raw() / kBytesOfFloat32)),
+            .flops = 2 * Flops(gradients.raw() / kBytesOfFloat32),
             .bytes = gradients};
 }
 

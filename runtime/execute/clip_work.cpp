@@ -22,7 +22,7 @@ at::Tensor squares_of(const at::Tensor& gradient) {
 
 }  // namespace
 
-GradientNorm::GradientNorm(double most, std::vector<at::Device> places) : most_(most) {
+GradientNorm::GradientNorm(double most, const std::vector<at::Device>& places) : most_(most) {
     for (const at::Device device : places) places_.push_back({device, {}, {}});
 }
 
@@ -61,16 +61,17 @@ const at::Tensor& GradientNorm::factor(std::size_t place) {
     } else {
         for (const Place& each : places_) {
             const at::Tensor here = each.squares.to(own.device);
-            sum = sum.defined() ? sum + here : here;
+            sum = sum.defined() ? at::add(sum, here) : here;
         }
     }
-    own.factor = at::clamp_max(at::reciprocal(sum.sqrt() + kLeastNorm) * most_, 1.0);
+    own.factor =
+        at::clamp_max(at::mul(at::reciprocal(at::add(sum.sqrt(), kLeastNorm)), most_), 1.0);
     return own.factor;
 }
 
 void ClipWork::run(Store& store) {
     at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device_));
-    for (const Fetch& gradient : gradients_) sum = sum + squares_of(gradient.get(store));
+    for (const Fetch& gradient : gradients_) sum = at::add(sum, squares_of(gradient.get(store)));
     norm_->add(place_, std::move(sum));
 }
 

@@ -30,7 +30,7 @@ namespace partita::runtime {
 /// given, it is by the worker of its device; the factor after all have given something.
 class GradientNorm {
 public:
-    GradientNorm(double most, std::vector<at::Device> places);
+    GradientNorm(double most, const std::vector<at::Device>& places);
 
     /// With other processes, which have one rank each. The exchange must outlive it.
     void join(Exchange& exchange, std::unique_ptr<MailboxCommunicator> communicator);

@@ -31,25 +31,25 @@ void GradientNorm::join(Exchange& exchange, std::unique_ptr<MailboxCommunicator>
     communicator_ = std::move(communicator);
 }
 
-void GradientNorm::add(std::size_t place, at::Tensor squares) {
+Time GradientNorm::add(std::size_t place, at::Tensor squares) {
     Place& own = places_[place];
     own.factor = at::Tensor();
     if (exchange_ == nullptr) {
         own.squares = std::move(squares);
-        return;
+        return {};
     }
     own.squares = squares.to(at::kCPU, at::kDouble);  // waits for a GPU
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < places_.size()) return;
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < places_.size()) return {};
     arrived_.store(0, std::memory_order_relaxed);
-    add_up_processes();
+    return add_up_processes();
 }
 
-void GradientNorm::add_up_processes() {
+Time GradientNorm::add_up_processes() {
     total_ = at::zeros({1}, at::kDouble);
     for (const Place& each : places_) total_.add_(each.squares);
     communicator_->set_note(exchange_->now());
     communicator_->all_reduce(total_, graph::Combine::sum);
-    met_ = nanoseconds(communicator_->latest());
+    return nanoseconds(communicator_->latest());
 }
 
 const at::Tensor& GradientNorm::factor(std::size_t place) {
@@ -72,7 +72,7 @@ const at::Tensor& GradientNorm::factor(std::size_t place) {
 void ClipWork::run(Store& store) {
     at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device_));
     for (const Fetch& gradient : gradients_) sum = at::add(sum, squares_of(gradient.get(store)));
-    norm_->add(place_, std::move(sum));
+    met_ = norm_->add(place_, std::move(sum));
 }
 
 }  // namespace partita::runtime

@@ -35,12 +35,12 @@ public:
     /// With other processes, which have one rank each. The exchange must outlive it.
     void join(Exchange& exchange, std::unique_ptr<MailboxCommunicator> communicator);
 
-    /// The squares of an iteration, added up: a scalar on the device.
-    void add(std::size_t place, at::Tensor squares);
+    /// The squares of an iteration, added up: a scalar on the device. Whoever comes last in this
+    /// process meets the others, and gets the moment when the last of these came, since the start of
+    /// the iteration.
+    Time add(std::size_t place, at::Tensor squares);
     /// What gradients are multiplied with: a scalar on the device.
     [[nodiscard]] const at::Tensor& factor(std::size_t place);
-    /// When the last process came, since the start of the iteration.
-    [[nodiscard]] Time met() const { return met_; }
 
 private:
     struct Place {
@@ -48,7 +48,7 @@ private:
         at::Tensor squares;
         at::Tensor factor;  ///< undefined: not asked for yet
     };
-    void add_up_processes();
+    Time add_up_processes();
 
     double most_;
     std::vector<Place> places_;
@@ -56,7 +56,6 @@ private:
     std::unique_ptr<MailboxCommunicator> communicator_;
     std::atomic<std::size_t> arrived_{0};
     at::Tensor total_;  ///< of several processes, on the CPU
-    Time met_;
 };
 
 /// A device's share.
@@ -70,13 +69,14 @@ public:
           device_(device),
           gradients_(std::move(gradients)) {}
     void run(Store& store) override;
-    [[nodiscard]] Time met() const override { return norm_->met(); }
+    [[nodiscard]] Time met() const override { return met_; }
 
 private:
     std::shared_ptr<GradientNorm> norm_;
     std::size_t place_;
     at::Device device_;
     std::vector<Fetch> gradients_;
+    Time met_;
 };
 
 /// A scalar that an update multiplies its gradient with.

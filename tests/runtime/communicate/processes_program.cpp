@@ -137,6 +137,7 @@ void act(const std::string& what, Processes& processes) {
 }
 
 int run(const std::string& what) {
+    at::set_num_threads(1);  // as workers have it; OpenMP's threads are not instrumented (tsan)
     CommunicatorOptions options;
     const char* const largest = std::getenv("LARGEST_MESSAGE");  // NOLINT(concurrency-mt-unsafe)
     if (largest != nullptr) options.largest_message = std::stoll(largest);

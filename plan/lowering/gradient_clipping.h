@@ -6,7 +6,8 @@
 //     device 1   gradients ... g3    ┤ clip: norm of g1 ... g3  ├ updates
 //
 // One task on all devices that update anything: each reads the gradients that it holds, then they
-// add up one number. Whoever updates scales as it reads. So updates wait for the slowest device, and
+// add up one number. What it reads is what updates read, who come after it and keep that; so it has no
+// reads of its own in a TaskGraph. Whoever updates scales as it reads. So updates wait for the slowest device, and
 // all gradients are there at once.
 //
 // Source: Pascanu et al., On the difficulty of training recurrent neural networks, ICML 2013,

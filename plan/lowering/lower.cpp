@@ -259,8 +259,6 @@ void Lowering::clip_gradients() {
         for_each_update(*tensor.tasks, [&](std::size_t update) {
             for (const TaskRef before : tensor.tasks->predecessors[update])
                 build_.add_edge(resolved(tensor, before), task);
-            for (const std::int32_t buffer : tensor.tasks->reads[update])
-                build_.add_read(task, tensor.buffers[static_cast<std::size_t>(buffer)]);
             build_.add_edge(task, tensor.ids[update]);
         });
     }

@@ -67,6 +67,8 @@ TEST_F(ClippedLayers, AllUpdatesWaitForOneTaskThatWaitsForAllGradients) {
         const Task& task = tasks.tasks[clip->index()];
         EXPECT_EQ(task_name(problem, task), "clip gradients");
         EXPECT_THAT(tasks.ranks[static_cast<std::size_t>(task.ranks)], ElementsAre(0, 1, 2, 3));
+        // They would be held until somebody else communicates (peak_memory.h).
+        EXPECT_TRUE(tasks.reads[clip->index()].empty());
         int updates = 0;
         for (const TaskId after : tasks.successors[clip->index()]) {
             EXPECT_EQ(tasks.tasks[after.index()].kind, TaskKind::update);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -259,13 +259,24 @@ private:
 
     /// The squares of all gradients, each element once, however many devices hold it.
     void run_clip() {
-        std::set<TensorId> updated;
-        for (const Task& task : tasks_.tasks) {
-            if (task.kind == TaskKind::update) updated.insert(task.tensor);
+        std::map<TensorId, SparseValue> gradients;
+        for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            const Task& task = tasks_.tasks[t];
+            if (task.kind != TaskKind::update) continue;
+            SparseValue& whole =
+                gradients.try_emplace(task.tensor, nothing_of(task.tensor)).first->second;
+            const SparseValue here = find(TaskId(t), task.tensor, true);
+            for (const BufferId b : tasks_.writes[t]) {
+                const Buffer& made = tasks_.buffers[b.index()];
+                if (made.gradient || made.region < 0) continue;
+                for_each_element((*tasks_.regions)[made.region], graph_.tensor(task.tensor).shape,
+                                 [&](std::size_t i) {
+                                     if (here.knows(i)) whole.set(i, here.data[i]);
+                                 });
+            }
         }
         std::int64_t norm = 0;
-        for (const TensorId t : updated) {
-            const SparseValue gradient = find(at_, t, true);
+        for (const auto& [tensor, gradient] : gradients) {
             for (std::size_t i = 0; i < gradient.data.size(); ++i) {
                 if (!gradient.knows(i)) fail("lacks a gradient for the norm");
                 norm = modulo(norm + modulo(gradient.data[i] * gradient.data[i]));

@@ -174,7 +174,7 @@ Text write_host_time(const PlanOptions& options) {
 }
 
 void read_clip_norm(PlanOptions& options, std::string_view option, std::string_view text) {
-    const std::optional<double> norm = text == "none" ? 0.0 : plan::clip_norm_from_text(text);
+    const auto norm = plan::clip_norm_from_text(text);
     if (!norm) {
         throw UsageError(fmt::format(
             "{} {}: expected a norm, a number above 0 and at most 1e9, or none.", option, text));
@@ -184,7 +184,7 @@ void read_clip_norm(PlanOptions& options, std::string_view option, std::string_v
 
 Text write_clip_norm(const PlanOptions& options) {
     if (!options.clip_norm) return std::nullopt;
-    return *options.clip_norm > 0 ? plan::clip_norm_text(*options.clip_norm) : "none";
+    return plan::clip_norm_text(*options.clip_norm);
 }
 
 Text write_bucket_bytes(const PlanOptions& options) {

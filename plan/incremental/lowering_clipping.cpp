@@ -14,7 +14,6 @@ void IncrementalLowering::emit_clip() {
     if (!differs) return;
     const GradientClip clip =
         clipping_.find([this](std::size_t row) { return tensors_[row].tasks; });
-    const Task task = clipping_.task(clip);
     for (const std::size_t row : clipping_.rows()) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for_each_update(tasks, [&](std::size_t update) {
@@ -26,9 +25,9 @@ void IncrementalLowering::emit_clip() {
     emit({.slot = clip_slot_,
           .resource_set =
               alone ? clip.devices[0] : resource_sets_.of_ranks(clip.devices).resource_set,
-          .duration = task.duration.raw(),
-          .launch = launch_of(task.kind, task.duration.raw()),
-          .key = keys_.of_last(task.priority),
+          .duration = clip.task.duration.raw(),
+          .launch = launch_of(clip.task.kind, clip.task.duration.raw()),
+          .key = keys_.of_last(clip.task.priority),
           .predecessors = {}},
          IncrementalBlockOrder::kNone);
 }

@@ -20,7 +20,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -45,9 +44,6 @@ struct FetchLimit {
 
 class FetchLimits {
 public:
-    /// Null: the row has no tasks.
-    using TasksOfRow = std::function<const TensorTasks*(std::size_t row)>;
-
     /// All must outlive it.
     FetchLimits(const Problem& problem, const StrategyTensors& layouts);
 

@@ -35,35 +35,27 @@ GradientClip GradientClipping::find(const TasksOfRow& tasks_of) const {
                         gradient_bytes_of(tensor, regions_.volume(buffer.region));
         }
     }
-    GradientClip clip;
+    const graph::TensorId first = layouts_.events()[rows_.front()].tensor;
+    GradientClip clip{
+        .devices = {},
+        .task = {
+            .kind = TaskKind::clip, .op = problem_.graph().tensor(first).producer, .tensor = {}}};
+    clip.task.priority = problem_.priority(clip.task.op, Pass::backward);
     for (int device = 0; device < problem_.device_count(); ++device) {
         const Bytes bytes = read[static_cast<std::size_t>(device)];
         if (bytes < Bytes{0}) continue;
         clip.devices.push_back(device);
         const cost::Price own = problem_.prices().norm_price(bytes, device);
-        if (own.time > clip.price.time) clip.price = own;
+        if (own.time > clip.task.duration) set_price(clip.task, own);
     }
     if (clip.devices.size() > 1) {
-        clip.sum = problem_.transfers().collective_price(
-            {.kind = cost::Collective::all_reduce, .devices = clip.devices, .bytes = kNormBytes});
-        clip.price.time += clip.sum.time;
+        clip.task.duration += problem_.transfers()
+                                  .collective_price({.kind = cost::Collective::all_reduce,
+                                                     .devices = clip.devices,
+                                                     .bytes = kNormBytes})
+                                  .time;
     }
     return clip;
-}
-
-Task GradientClipping::task(const GradientClip& clip) const {
-    const graph::TensorId first = layouts_.events()[rows_.front()].tensor;
-    Task task{.kind = TaskKind::clip,
-              .gradient = true,
-              .op = problem_.graph().tensor(first).producer,
-              .tensor = {},
-              .bytes = kNormBytes,
-              .algorithm = clip.sum.algorithm,
-              .protocol = clip.sum.protocol,
-              .combine = graph::Combine::sum};
-    task.priority = problem_.priority(task.op, Pass::backward);
-    set_price(task, clip.price);
-    return task;
 }
 
 }  // namespace partita::plan

@@ -15,10 +15,8 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
-#include "cost/collectives/collective.h"
 #include "plan/problem/problem.h"
 #include "plan/tasks/task_graph.h"
 #include "plan/tensors/strategy_tensors.h"
@@ -29,18 +27,13 @@ namespace partita::plan {
 /// The norm travels as one float32.
 inline constexpr Bytes kNormBytes{4};
 
-/// Who takes part, and what it takes.
 struct GradientClip {
-    std::vector<int> devices;  ///< rising
-    cost::CollectivePrice sum;
-    cost::Price price;  ///< of all
+    std::vector<int> devices;  ///< that take part, rising
+    Task task;                 ///< without them and their resources
 };
 
 class GradientClipping {
 public:
-    /// Null: the row has no tasks.
-    using TasksOfRow = std::function<const TensorTasks*(std::size_t row)>;
-
     /// All must outlive it.
     GradientClipping(const Problem& problem, const StrategyTensors& layouts,
                      const RegionTable& regions);
@@ -51,8 +44,6 @@ public:
     [[nodiscard]] const std::vector<std::size_t>& rows() const { return rows_; }
     /// By the tasks of all devices.
     [[nodiscard]] GradientClip find(const TasksOfRow& tasks_of) const;
-    /// The task, without devices and their resources.
-    [[nodiscard]] Task task(const GradientClip& clip) const;
 
 private:
     const Problem& problem_;

@@ -252,7 +252,7 @@ void Lowering::clip_gradients() {
     // Of all devices, where tensors_ has those of one of each class.
     const GradientClip clip =
         clipping.find([this](std::size_t row) { return &layouts_.tasks(row); });
-    const TaskId task = build_.add_group_task(clipping.task(clip), clip.devices);
+    const TaskId task = build_.add_group_task(clip.task, clip.devices);
     ++whole_size_;
     for (const std::size_t row : clipping.rows()) {
         const Tensor& tensor = tensors_[row];

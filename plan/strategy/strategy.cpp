@@ -78,10 +78,11 @@ std::string bucket_text(Bytes size) {
 }
 
 std::string clip_norm_text(double norm) {
-    return fmt::format("{}", norm);
+    return norm > 0 ? fmt::format("{}", norm) : "none";
 }
 
 std::optional<double> clip_norm_from_text(std::string_view text) {
+    if (text == "none") return 0.0;
     double norm = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), norm);
     if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;

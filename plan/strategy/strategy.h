@@ -102,9 +102,9 @@ std::optional<Bytes> named_bucket(std::string_view text);
 
 /// Norms that gradients are clipped to are above 0 and at most that.
 inline constexpr double kMostClipNorm = 1e9;
-/// "1", "0.5".
+/// "1", "0.5"; of 0 "none".
 std::string clip_norm_text(double norm);
-/// nullopt: no such norm.
+/// The same back; nullopt: no such norm.
 std::optional<double> clip_norm_from_text(std::string_view text);
 
 /// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.

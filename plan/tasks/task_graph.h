@@ -87,7 +87,8 @@ struct Task {
     bool gradient = false;  ///< but for forward and backward: of the tensor's gradient
     bool updated = false;   ///< packs and communication: of the new value of a parameter
     cost::CostSource source = cost::CostSource::analytic;  ///< of the duration
-    graph::OpId op;           ///< whose work it is; for communication the producer of the tensor
+    graph::OpId op;  ///< whose work it is; for communication the producer of the tensor, for
+                     ///< clip that of the first parameter that is updated
     graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
     std::int32_t device = 0;  ///< of a collective the first rank
     std::int32_t to = -1;     ///< destination of a copy, else -1

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -113,6 +114,9 @@ struct TensorTasks {
     /// freed.
     std::vector<std::pair<int, Bytes>> most_bytes;
 };
+
+/// Of a row of events (StrategyTensors::events); null: it has none.
+using TasksOfRow = std::function<const TensorTasks*(std::size_t row)>;
 
 /// What a part finds by an event.
 inline std::span<const Source> sources_of(const TensorTasks& tasks, const TensorStep& step,

@@ -19,7 +19,7 @@ struct Meeting {
     plan::TaskId task;
     std::int32_t first_number =
         0;  ///< of messages (messages.h): the square of so many as there are ranks
-    /// Per rank: what it gives and what it gets, tensor by tensor in one order.
+    /// Per rank: what it gives and what it gets, tensor by tensor in one order; of clip nothing.
     std::vector<std::vector<std::pair<plan::BufferId, plan::BufferId>>> buffers;
 };
 

@@ -151,7 +151,12 @@ private:
         for (const int device : devices_of(tasks_, id)) add_share(id, own_.process_of(device));
         const auto processes = std::ssize(shares_[id.index()]);
         if (processes < 2) return;
-        messages_.first_of_norm = static_cast<std::int32_t>(messages_.numbers);
+        if (has_share(id, own_.self)) {
+            messages_.meetings.push_back(
+                {.task = id,
+                 .first_number = static_cast<std::int32_t>(messages_.numbers),
+                 .buffers = {}});
+        }
         messages_.numbers += processes * processes;
     }
 

@@ -9,7 +9,8 @@
 //     token     says that a task is done, to a process that has no share of it and nevertheless waits
 //               for it, where no message says so: a control edge
 //     meeting   an all-reduce of equal tensors, one per device, over several processes: its ranks are the
-//               devices, and it takes the plan's algorithm (all_reduce.h)
+//               devices, and it takes the plan's algorithm (all_reduce.h). Or the norm of gradients
+//               (clip_work.h): its ranks are the processes with such devices
 //
 // Everything has a number, the same in every process, since all of them derive it from one task
 // graph. Pure functions.
@@ -73,9 +74,6 @@ struct Messages {
     /// (in `out`).
     Csr<std::int32_t> awaited;
     Csr<std::int32_t> released;
-    /// Of what processes send each other for the norm of gradients (clip_work.h): the square of so many
-    /// as have devices that take part; -1: that is one, or nothing is clipped.
-    std::int32_t first_of_norm = -1;
     std::int64_t numbers = 0;  ///< in use by anybody
 
     [[nodiscard]] const Meeting* meeting_of(plan::TaskId task) const;

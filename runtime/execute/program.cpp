@@ -271,7 +271,10 @@ private:
         }
         if (places.empty()) return;
         norm_ = std::make_shared<GradientNorm>(strategy_.policy.clip_norm, places);
-        if (program_.exchange && program_.exchange->messages().first_of_norm >= 0) join_norm(id);
+        if (program_.exchange) {
+            if (const Meeting* const meeting = program_.exchange->messages().meeting_of(id))
+                join_norm(*meeting);
+        }
         auto counted = counted_gradients();
         for (const auto& [device, place] : norm_places_) {
             add_step(id, device,
@@ -281,11 +284,11 @@ private:
     }
 
     /// Each process is a rank, in the order of their first devices.
-    void join_norm(TaskId id) {
+    void join_norm(const Meeting& meeting) {
         const Peers& peers = program_.exchange->peers();
         std::vector<int> first;
         int own = -1;
-        for (const int device : devices_of(tasks_, id)) {
+        for (const int device : devices_of(tasks_, meeting.task)) {
             const int process = peers.ownership.process_of(device);
             const bool met = std::ranges::any_of(
                 first, [&](int other) { return peers.ownership.process_of(other) == process; });
@@ -294,8 +297,8 @@ private:
             first.push_back(device);
         }
         norm_->join(*program_.exchange,
-                    std::unique_ptr<MailboxCommunicator>(new MailboxCommunicator(communicator_among(
-                        peers, first, own, program_.exchange->messages().first_of_norm))));
+                    std::unique_ptr<MailboxCommunicator>(new MailboxCommunicator(
+                        communicator_among(peers, first, own, meeting.first_number))));
     }
 
     /// Per device here: of each piece of a parameter the gradient on the first device that updates it.

@@ -63,7 +63,7 @@ void check_start(const Problem& problem, const Strategy& start) {
                 ? fmt::format(" --bucket-bytes {}", plan::bucket_text(*policy.bucket_bytes))
                 : "",
             policy.host_time.any() ? fmt::format(" --host-time {}", to_text(policy.host_time)) : "",
-            policy.clip_norm > 0
+            policy.clip_norm > 0 || problem.policy().clip_norm > 0
                 ? fmt::format(" --clip-norm {}", plan::clip_norm_text(policy.clip_norm))
                 : ""));
     }

@@ -202,6 +202,16 @@ TEST_F(PlanCommand, StartsFromAnotherPlan) {
     EXPECT_LE(written_plan()["prediction"]["value_ps"], first["prediction"]["value_ps"]);
 }
 
+// What a framework asks for by itself is named where the plan has it not.
+TEST_F(PlanCommand, SaysHowAStartIsTrainedThatIsNotAskedFor) {
+    ASSERT_EQ(run(plan_mlp({"--mode", "training", "-o", "first.json"})).code, 0);
+    const Outcome result =
+        run(plan_mlp({"--mode", "training", "--import-plan", "first.json", "--searcher", "hash",
+                      "--evaluations", "1", "--clip-norm", "1"}));
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--clip-norm none, which is not what is asked for"));
+}
+
 // The same placement, with backward tasks, on slower devices: more time; the plan's own machine and
 // mode: the plan's value again.
 TEST_F(PlanCommand, CanBeSimulatedInAnotherModeAndOnAnotherMachine) {

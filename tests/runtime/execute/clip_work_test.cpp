@@ -16,8 +16,8 @@
 namespace partita::runtime {
 namespace {
 
-at::Tensor square(double value, at::ScalarType type = at::kFloat) {
-    return at::full({}, value * value, at::TensorOptions().dtype(type));
+at::Tensor square(double value) {
+    return at::full({}, value * value, at::TensorOptions().dtype(at::kFloat));
 }
 
 double factor(GradientNorm& norm, std::size_t place) {

@@ -26,15 +26,15 @@ using plan::Optimizer;
 
 constexpr int kUpdates = 5;
 constexpr std::int64_t kElements = 4;
-using Elements = std::array<double, kElements>;
+using Values = std::array<double, kElements>;
 
-constexpr Elements kStart = {1.0, -2.0, 0.5, 0.0};
+constexpr Values kStart = {1.0, -2.0, 0.5, 0.0};
 /// Of steps whose signs and magnitudes change, so that moments matter.
-constexpr std::array<Elements, kUpdates> kGradients = {{{0.5, -0.25, 2.0, 1e-3},
-                                                        {0.5, 0.75, -1.0, 2e-3},
-                                                        {-1.5, 0.5, 0.25, -1e-3},
-                                                        {0.125, -0.5, 0.5, 5e-3},
-                                                        {1.0, 0.25, -0.75, 0.0}}};
+constexpr std::array<Values, kUpdates> kGradients = {{{0.5, -0.25, 2.0, 1e-3},
+                                                      {0.5, 0.75, -1.0, 2e-3},
+                                                      {-1.5, 0.5, 0.25, -1e-3},
+                                                      {0.125, -0.5, 0.5, 5e-3},
+                                                      {1.0, 0.25, -0.75, 0.0}}};
 constexpr OptimizerOptions kOptions{
     .rate = 0.125, .momentum = 0.75, .first_decay = 0.8, .second_decay = 0.95, .epsilon = 1e-3};
 
@@ -111,7 +111,7 @@ protected:
         std::array<Element, kElements> elements;
         for (std::size_t i = 0; i < elements.size(); ++i) elements[i].w = kStart[i];
         for (int t = 1; t <= kUpdates; ++t) {
-            const Elements& gradient = kGradients[t - 1];
+            const Values& gradient = kGradients[t - 1];
             store_[kGradient] = tensor_of(gradient, type);
             work.run(store_);
             for (std::size_t i = 0; i < elements.size(); ++i) {

@@ -52,7 +52,7 @@ MeasuredReward::MeasuredReward(runtime::Runtime& runtime, const plan::Problem& p
 }
 
 std::optional<Time> MeasuredReward::time(const plan::Strategy& strategy) {
-    const Priced priced = price_anew(problem_, strategy, scheduler_);
+    const plan::Priced priced = plan::price(problem_, strategy, scheduler_, plan::Listed::all);
     if (!fits_host(problem_, priced.evaluation)) {
         return fail("this host has not enough memory for all devices of the plan");
     }

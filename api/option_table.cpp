@@ -27,6 +27,7 @@ std::string_view title_of(OptionSet set) {
     case OptionSet::searchers:
     case OptionSet::budget: return "Search";
     case OptionSet::learning: return "Searchers that learn (rl, rl-hierarchical)";
+    case OptionSet::output: return "Output";
     }
     return {};
 }
@@ -246,6 +247,12 @@ std::span<const OptionRow> option_table() {
                   .set = OptionSet::learning,
                   .help = "write how learning went, and a picture FILE.svg beside it",
                   .field = path<&P::learning_curve>()},
+        OptionRow{.option = "--no-fold",
+                  .value = "",
+                  .set = OptionSet::output,
+                  .help = "list the tasks of all devices, even if they are more than 100,000; "
+                          "default: then, of devices that do the same, those of one",
+                  .field = flag<&P::fold, false>()},
     };
     return kOptions;
 }

@@ -33,7 +33,8 @@ enum class OptionSet : std::uint8_t {
     costs,
     searchers,
     budget,
-    learning
+    learning,
+    output
 };
 
 /// What stands above them in the help.

@@ -139,7 +139,7 @@ std::string Plan::export_as(std::string_view format, const Model& model) const {
     plan::check_format(format);
     const plan::Problem problem = problem_of(impl_->plan, model);
     const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
-    const api::Priced priced = api::price_as_planned(problem, strategy, impl_->plan);
+    const plan::Priced priced = api::price_as_planned(problem, strategy, impl_->plan);
     return plan::export_as(format, {.problem = problem,
                                     .strategy = strategy,
                                     .tasks = &priced.tasks,

@@ -195,6 +195,10 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
     return problem;
 }
 
+plan::Listed listed(const PlanOptions& options) {
+    return options.fold ? plan::Listed::folded_if_many : plan::Listed::all;
+}
+
 search::EngineOptions engine_options(const PlanOptions& options) {
     search::EngineOptions engine;
     engine.searchers.clear();

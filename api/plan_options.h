@@ -10,6 +10,7 @@
 
 #include "api/loaded_model.h"
 #include "cost/machine/machine.h"
+#include "plan/evaluation/priced.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "rl/rl.h"
@@ -43,6 +44,7 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
 
 /// Everything but start, progress, stop and the searchers that learn.
 search::EngineOptions engine_options(const PlanOptions& options);
+plan::Listed listed(const PlanOptions& options);
 
 /// --contiguous and --strategy are not for all searches. `starts`: from a plan that is given,
 /// whether or not as PlanOptions::start.

@@ -44,7 +44,8 @@ void Profiler::measure(const plan::Problem& problem,
                 static_cast<double>(i) / static_cast<double>(rounds * strategies.size()),
                 fmt::format("run {} of {}", i + 1, rounds * strategies.size()));
         }
-        const Priced priced = price_anew(problem, strategies[at], plan::Scheduler::pct);
+        const plan::Priced priced =
+            plan::price(problem, strategies[at], plan::Scheduler::pct, plan::Listed::all);
         if (i < strategies.size() && !is_wanted(problem, strategies[at], priced)) continue;
         wanted[at] = 1;
         run(first + at, problem, strategies[at], priced);
@@ -52,7 +53,7 @@ void Profiler::measure(const plan::Problem& problem,
 }
 
 void Profiler::measure(const plan::Problem& problem, const plan::Strategy& strategy,
-                       const Priced& priced) {
+                       const plan::Priced& priced) {
     const std::size_t number = runs_++;
     if (!is_wanted(problem, strategy, priced)) return;
     for (int round = 0; round < options_.rounds && goes_on(); ++round) {
@@ -66,7 +67,7 @@ bool Profiler::goes_on() {
 }
 
 bool Profiler::is_wanted(const plan::Problem& problem, const plan::Strategy& strategy,
-                         const Priced& priced) {
+                         const plan::Priced& priced) {
     if (!options_.repeat && is_known(problem, strategy, priced.tasks)) {
         ++report_.known_runs;
         return false;
@@ -79,7 +80,7 @@ bool Profiler::is_wanted(const plan::Problem& problem, const plan::Strategy& str
 }
 
 void Profiler::run(std::size_t number, const plan::Problem& problem, const plan::Strategy& strategy,
-                   const Priced& priced) {
+                   const plan::Priced& priced) {
     const runtime::ExecuteResult result = runtime_.execute({.problem = &problem,
                                                             .strategy = &strategy,
                                                             .tasks = &priced.tasks,

@@ -66,7 +66,7 @@ public:
     void measure(const plan::Problem& problem, const std::vector<plan::Strategy>& strategies);
     /// The same of one, in an order of its own.
     void measure(const plan::Problem& problem, const plan::Strategy& strategy,
-                 const Priced& priced);
+                 const plan::Priced& priced);
 
     [[nodiscard]] ProfileReport report() const;
 
@@ -83,9 +83,9 @@ private:
     };
 
     [[nodiscard]] bool is_wanted(const plan::Problem& problem, const plan::Strategy& strategy,
-                                 const Priced& priced);
+                                 const plan::Priced& priced);
     void run(std::size_t number, const plan::Problem& problem, const plan::Strategy& strategy,
-             const Priced& priced);
+             const plan::Priced& priced);
     /// False once interrupted.
     bool goes_on();
     [[nodiscard]] bool is_known(const plan::Problem& problem, const plan::Strategy& strategy,

@@ -37,8 +37,9 @@ plan::Problem make_problem(const LoadedModel& model, const cost::Machine& machin
 }
 
 plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
-                     const search::SearchResult& result, const Costs& costs) {
-    plan::Plan plan = search::make_plan(problem, result);
+                     const search::SearchResult& result, const plan::Priced& priced,
+                     const Costs& costs) {
+    plan::Plan plan = search::make_plan(problem, result, priced);
     plan.model_file = model.file.filename().string();
     plan.bindings = model.bindings;
     plan.shapes = model.shapes;

@@ -7,6 +7,7 @@
 #include "api/costs.h"
 #include "api/loaded_model.h"
 #include "cost/machine/machine.h"
+#include "plan/evaluation/priced.h"
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "search/portfolio/search_run.h"
@@ -25,8 +26,9 @@ plan::ProblemOptions problem_options(const plan::Plan& plan);
 plan::Problem make_problem(const LoadedModel& model, const cost::Machine& machine,
                            plan::ProblemOptions options, const Costs& costs = {});
 
-/// The plan that a search found, with what only model and costs know.
+/// The plan that a search found and plan::price() priced, with what only model and costs know.
 plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
-                     const search::SearchResult& result, const Costs& costs = {});
+                     const search::SearchResult& result, const plan::Priced& priced,
+                     const Costs& costs = {});
 
 }  // namespace partita::api

@@ -35,7 +35,7 @@ Progress to_public(const search::Progress& progress) {
 }
 
 SearchResult to_public(const Model& model, const plan::Problem& problem, const api::Costs& costs,
-                       const search::SearchResult& found) {
+                       const search::SearchResult& found, plan::Listed listed) {
     SearchResult result{.status = api::to_public(found.status),
                         .best = std::nullopt,
                         .shortage = found.shortage,
@@ -56,8 +56,9 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
         result.baselines.push_back({baseline.name, baseline.configuration, baseline.value});
     }
     if (found.has_plan()) {
+        const plan::Priced priced = plan::price(problem, found.strategy, found.scheduler, listed);
         result.best = Plan(std::make_shared<const Plan::Impl>(
-            Plan::Impl{api::make_plan(model.impl().loaded, problem, found, costs)}));
+            Plan::Impl{api::make_plan(model.impl().loaded, problem, found, priced, costs)}));
     }
     return result;
 }
@@ -112,7 +113,8 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
     std::atomic<bool> cancelled{false};
     const std::stop_callback on_stop(options.stop, [&cancelled] { cancelled.store(true); });
     engine.cancelled = &cancelled;
-    return to_public(model, problem, costs, search::search(problem, std::move(engine)));
+    return to_public(model, problem, costs, search::search(problem, std::move(engine)),
+                     api::listed(options));
 }
 
 std::vector<SearcherInfo> searchers() {

@@ -58,11 +58,13 @@ void plan_of(const graph::OpGraph& graph, Phases& phases) {
     options.searchers = {"critical-path"};
     const search::SearchResult result = search::search(problem, options);
     phases.end("search");
-    const std::string plan = plan::to_json(search::make_plan(problem, result));
+    const plan::Priced priced =
+        plan::price(problem, result.strategy, result.scheduler, plan::Listed::folded_if_many);
+    const std::string plan = plan::to_json(search::make_plan(problem, result, priced));
     phases.end("plan.json");
     fmt::print("{} ops, value {}, lower bound {}, {} tasks, {} bytes of plan.json\n",
                graph.op_count(), to_text(result.evaluation.value), to_text(result.lower_bound),
-               result.tasks, plan.size());
+               priced.tasks.whole_size(), plan.size());
     std::fflush(stdout);
 }
 

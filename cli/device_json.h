@@ -12,7 +12,7 @@
 
 namespace partita::cli {
 
-/// One object per device of the evaluation; `memory` (api::Priced) may be empty: then it is null.
+/// One object per device of the evaluation; `memory` (plan::Priced) may be empty: then it is null.
 /// Beside what adds up to memory_bytes it says what the machine reserves.
 nlohmann::ordered_json devices_json(const plan::Problem& problem,
                                     const plan::Evaluation& evaluation,

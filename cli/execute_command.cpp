@@ -122,7 +122,8 @@ public:
                 "now.");
         }
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
-        const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
+        const plan::Priced priced =
+            api::price_as_planned(problem, strategy, planned.plan, plan::Listed::all);
         const runtime::ExecuteResult result = execute(planned, strategy, priced, ranks, console);
         if (ranks != nullptr && ranks->rank() != 0) return ExitCode::done;
         if (!trace_file_.empty()) {
@@ -161,7 +162,7 @@ private:
 
     /// What must be the same for all processes.
     [[nodiscard]] std::vector<std::pair<std::string, std::string>> common(
-        const plan::Plan& plan, const api::Priced& priced) const {
+        const plan::Plan& plan, const plan::Priced& priced) const {
         return {{"version", PARTITA_VERSION},
                 {"plan", "sha256:" + Sha256().add(plan::to_json(plan)).finish()},
                 {"model", plan.model_digest},
@@ -208,12 +209,12 @@ private:
     }
 
     runtime::ExecuteResult execute(const Planned& planned, const plan::Strategy& strategy,
-                                   const api::Priced& priced, runtime::Ranks* ranks,
+                                   const plan::Priced& priced, runtime::Ranks* ranks,
                                    Console& console) const {
         runtime::ExecuteRequest request{.problem = &*planned.loaded->problem,
                                         .strategy = &strategy,
                                         .tasks = &priced.tasks,
-                                        .order = planned.plan.commit_order,
+                                        .order = priced.timeline->commit_order,
                                         .devices = devices_,
                                         .sources = {},
                                         .warmup = warmup_,

@@ -15,7 +15,7 @@ namespace partita::cli {
 
 struct Executed {
     const plan::Problem& problem;
-    const api::Priced& priced;
+    const plan::Priced& priced;
     const runtime::ExecuteResult& result;
     int warmup = 0;
 };

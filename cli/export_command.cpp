@@ -35,7 +35,7 @@ public:
         const Planned planned = load_planned(options_, console);
         const plan::Problem& problem = *planned.loaded->problem;
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
-        const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
+        const plan::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
         write_file(file_, plan::export_as(format_, {.problem = problem,
                                                     .strategy = strategy,
                                                     .tasks = &priced.tasks,

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/folded_rows.h"
+#include "cli/folded_table.h"
 #include "cli/table.h"
 
 namespace partita::cli {
@@ -44,21 +44,18 @@ std::string matrix_text(const cost::Device& device) {
 }
 
 std::string device_rows(const cost::Machine& machine) {
-    Table table({{.title = "devices"},
-                 {.title = "", .align = Align::right},
-                 {.title = "model"},
-                 {.title = "memory", .align = Align::right},
-                 {.title = "reserved", .align = Align::right},
-                 {.title = "bandwidth", .align = Align::right},
-                 {.title = "vector", .align = Align::right},
-                 {.title = "matrices by element type"}});
-    FoldedRows rows;
+    FoldedTable table({{.title = "devices"},
+                       {.title = "model"},
+                       {.title = "memory", .align = Align::right},
+                       {.title = "reserved", .align = Align::right},
+                       {.title = "bandwidth", .align = Align::right},
+                       {.title = "vector", .align = Align::right},
+                       {.title = "matrices by element type"}});
     for (const cost::Device& device : machine.devices()) {
-        rows.add(device.name, {device.model, to_text(device.memory), to_text(device.reserved),
-                               rate_text(device.memory_bandwidth, "B/s"),
-                               rate_text(device.vector_flops, "FLOP/s"), matrix_text(device)});
+        table.add(device.name, {device.model, to_text(device.memory), to_text(device.reserved),
+                                rate_text(device.memory_bandwidth, "B/s"),
+                                rate_text(device.vector_flops, "FLOP/s"), matrix_text(device)});
     }
-    rows.add_to(table);
     return table.to_text();
 }
 
@@ -72,18 +69,15 @@ std::string_view mode_name(cost::LinkMode mode) {
 }
 
 std::string link_rows(const cost::Machine& machine) {
-    Table table({{.title = "links"},
-                 {.title = "", .align = Align::right},
-                 {.title = "bandwidth", .align = Align::right},
-                 {.title = "latency", .align = Align::right},
-                 {.title = "mode"}});
-    FoldedRows rows;
+    FoldedTable table({{.title = "links"},
+                       {.title = "bandwidth", .align = Align::right},
+                       {.title = "latency", .align = Align::right},
+                       {.title = "mode"}});
     for (const cost::Link& link : machine.links()) {
-        rows.add(link.name, {rate_text(link.bandwidth, "B/s"), to_text(link.latency),
-                             std::string(mode_name(link.mode))});
+        table.add(link.name, {rate_text(link.bandwidth, "B/s"), to_text(link.latency),
+                              std::string(mode_name(link.mode))});
     }
-    rows.add_to(table);
-    return table.empty() ? "" : table.to_text();
+    return table.to_text();
 }
 
 std::string source_rows(const cost::Machine& machine) {

@@ -72,6 +72,7 @@ public:
                                  "the plan (default plan.json, if that is no other model's)")
                       ->type_name("FILE")
                       ->group("Output");
+        add_plan_options(app, asked_, {OptionSet::output});
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
             ->group("Output");
@@ -121,8 +122,10 @@ public:
             return report_no_plan(result, interrupt.flag(), console);
         }
         if (interrupt.flag()) console.note("interrupted: this is the best plan so far.");
-        const plan::Plan plan = api::make_plan(loaded->model, problem, result, loaded->costs);
-        const api::Priced priced = api::price_as_planned(problem, result.strategy, plan);
+        const plan::Priced priced =
+            plan::price(problem, result.strategy, result.scheduler, api::listed(asked_));
+        const plan::Plan plan =
+            api::make_plan(loaded->model, problem, result, priced, loaded->costs);
         const plan::ExportInput planned{.problem = problem,
                                         .strategy = result.strategy,
                                         .tasks = &priced.tasks,

@@ -105,11 +105,13 @@ std::string PlanSummary::numerical_line() const {
     return text + fmt::format(", says {} in floating point, which is no proof", bound.by);
 }
 
-std::string PlanSummary::search_line() const {
+std::string PlanSummary::search_line(const plan::TaskGraph& graph) const {
+    std::string tasks = count_of(graph.whole_size(), "task");
+    if (graph.is_folded())
+        tasks += fmt::format(" folded into {}", with_commas(std::ssize(graph.tasks)));
     return fmt::format("found by {} with {}; {} in {:.2f} s, {}, seed {}", result_.searcher,
                        name_of(result_.scheduler), count_of(result_.evaluations, "evaluation"),
-                       to_seconds(result_.elapsed),
-                       count_of(static_cast<std::int64_t>(result_.tasks), "task"), result_.seed);
+                       to_seconds(result_.elapsed), tasks, result_.seed);
 }
 
 std::string PlanSummary::measured_line() const {
@@ -140,7 +142,7 @@ std::string PlanSummary::baselines_line() const {
     return text;
 }
 
-std::string PlanSummary::text(const api::Priced& priced, const Terminal& terminal) const {
+std::string PlanSummary::text(const plan::Priced& priced, const Terminal& terminal) const {
     const plan::Problem& problem = *loaded_.problem;
     const std::string unsupported = unsupported_line(facts_);
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
@@ -148,7 +150,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     text += fact_line("objective",
                       goal_line(problem.objective(), problem.mode(), result_.strategy.policy));
     if (!result_.configuration.empty()) text += fact_line("strategy", result_.configuration);
-    text += fact_line("plan", result_line() + "\n" + search_line());
+    text += fact_line("plan", result_line() + "\n" + search_line(priced.tasks));
     if (result_.measured) text += fact_line("measured", measured_line());
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
@@ -176,11 +178,11 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     return text + '\n' + picture + '\n';
 }
 
-plan::CostCounts PlanSummary::counts_of(const api::Priced& priced) const {
+plan::CostCounts PlanSummary::counts_of(const plan::Priced& priced) const {
     return count_costs(loaded_, result_.strategy, priced.tasks);
 }
 
-std::string PlanSummary::json(const std::string& plan_file, const api::Priced* priced) const {
+std::string PlanSummary::json(const std::string& plan_file, const plan::Priced* priced) const {
     const plan::Problem& problem = *loaded_.problem;
     const bool found = result_.has_plan();
     const plan::Policy& policy = result_.strategy.policy;
@@ -210,7 +212,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"evaluations", result_.evaluations},
                  {"elapsed_s", seconds},
                  {"evaluations_per_s", rate},
-                 {"tasks", result_.tasks},
+                 {"tasks", priced ? Json(priced->tasks.whole_size()) : Json(nullptr)},
                  {"acceptance_rate", or_null(result_.acceptance_rate)},
                  {"baselines", baselines_json(result_)},
                  {"devices", devices_json(problem, result_.evaluation, memory)},
@@ -228,7 +230,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-std::string PlanSummary::page(const api::Priced& priced) const {
+std::string PlanSummary::page(const plan::Priced& priced) const {
     const plan::Problem& problem = *loaded_.problem;
     ReportInput input{.problem = problem,
                       .strategy = result_.strategy,

@@ -19,20 +19,20 @@ public:
     /// Keeps references to both.
     PlanSummary(const Loaded& loaded, const search::SearchResult& result);
 
-    [[nodiscard]] std::string text(const api::Priced& priced, const Terminal& terminal) const;
+    [[nodiscard]] std::string text(const plan::Priced& priced, const Terminal& terminal) const;
     /// The keys that `--json` promises. `plan_file` is "" when none was written, `priced` null when
     /// there is no plan.
-    [[nodiscard]] std::string json(const std::string& plan_file, const api::Priced* priced) const;
-    [[nodiscard]] std::string page(const api::Priced& priced) const;
+    [[nodiscard]] std::string json(const std::string& plan_file, const plan::Priced* priced) const;
+    [[nodiscard]] std::string page(const plan::Priced& priced) const;
 
 private:
     [[nodiscard]] std::string result_line() const;
-    [[nodiscard]] std::string search_line() const;
+    [[nodiscard]] std::string search_line(const plan::TaskGraph& graph) const;
     [[nodiscard]] std::string numerical_line() const;
     [[nodiscard]] std::string measured_line() const;
     [[nodiscard]] std::string notes_lines() const;
     [[nodiscard]] std::string baselines_line() const;
-    [[nodiscard]] plan::CostCounts counts_of(const api::Priced& priced) const;
+    [[nodiscard]] plan::CostCounts counts_of(const plan::Priced& priced) const;
 
     const Loaded& loaded_;
     const search::SearchResult& result_;

@@ -90,7 +90,8 @@ public:
                 console.note("interrupted: nothing was measured.");
                 return ExitCode::done;
             }
-            subject.priced = api::price_anew(problem, result.strategy, result.scheduler);
+            subject.priced =
+                plan::price(problem, result.strategy, result.scheduler, plan::Listed::all);
             subject.strategy = result.strategy;
         }
         cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
@@ -137,7 +138,7 @@ private:
     struct Subject {
         std::unique_ptr<Loaded> loaded;
         std::optional<plan::Strategy> strategy;
-        std::optional<api::Priced> priced;
+        std::optional<plan::Priced> priced;
     };
 
     static void note_threads(const cost::Machine& machine, const runtime::Hardware& hardware,
@@ -171,7 +172,8 @@ private:
         Subject subject{.loaded = std::move(planned.loaded), .strategy = {}, .priced = {}};
         const plan::Problem& problem = *subject.loaded->problem;
         subject.strategy = plan::strategy_of(planned.plan, problem);
-        subject.priced = api::price_as_planned(problem, *subject.strategy, planned.plan);
+        subject.priced =
+            api::price_as_planned(problem, *subject.strategy, planned.plan, plan::Listed::all);
         return subject;
     }
 

@@ -9,6 +9,7 @@
 
 #include "api/names.h"
 #include "api/outputs.h"
+#include "api/plan_options.h"
 #include "api/pricing.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -35,6 +36,7 @@ public:
         scheduler_ = add_plan_option(
             app, options_.asked, "scheduler",
             "order the tasks anew by fifo, rank, pct or msr; default: the plan's order");
+        add_plan_options(app, options_.asked, {api::OptionSet::output});
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
             ->group("Output");
@@ -54,7 +56,7 @@ public:
                 fmt::format("{} cannot run that way: {}. Plan again with these options.",
                             options_.plan.string(), *fault));
         }
-        const api::Priced priced = price(planned, strategy, console);
+        const plan::Priced priced = price(planned, strategy, console);
         if (!trace_file_.empty()) {
             write_file(trace_file_, plan::export_as("chrome-trace",
                                                     {.problem = problem,
@@ -89,18 +91,21 @@ private:
             name_of(wanted.gradient_sync), name_of(planned.gradient_sync)));
     }
 
+    [[nodiscard]] plan::Listed listed() const { return api::listed(options_.asked); }
+
     /// In the plan's order, unless a new one is asked for, or needed because the tasks are others.
-    api::Priced price(const Planned& planned, const plan::Strategy& strategy,
-                      Console& console) const {
+    plan::Priced price(const Planned& planned, const plan::Strategy& strategy,
+                       Console& console) const {
         const plan::Problem& problem = *planned.loaded->problem;
         if (scheduler_->count() > 0) {
-            return api::price_anew(problem, strategy, api::to_internal(options_.asked.scheduler));
+            return plan::price(problem, strategy, api::to_internal(options_.asked.scheduler),
+                               listed());
         }
         const auto named = plan::scheduler_from_name(planned.plan.scheduler);
         if (problem.mode() != planned.plan.mode && named) {
             console.note(fmt::format("--mode {}: the plan is for {}, its tasks are ordered anew.",
                                      name_of(problem.mode()), name_of(planned.plan.mode)));
-            return api::price_anew(problem, strategy, *named);
+            return plan::price(problem, strategy, *named, listed());
         }
         const plan::Policy& policy = problem.policy();
         const plan::Policy& own = planned.plan.policy;
@@ -111,15 +116,15 @@ private:
                             "ordered anew.",
                             policy.micro_batches, to_text(policy.schedule), own.micro_batches,
                             to_text(own.schedule)));
-            return api::price_anew(problem, strategy, *named);
+            return plan::price(problem, strategy, *named, listed());
         }
         if (named && has_other_tasks(policy, own)) {
             console.note(
                 "the plan is for other --bucket-bytes, --clip-norm or --frozen, its tasks are "
                 "ordered anew.");
-            return api::price_anew(problem, strategy, *named);
+            return plan::price(problem, strategy, *named, listed());
         }
-        return api::price_as_planned(problem, strategy, planned.plan);
+        return api::price_as_planned(problem, strategy, planned.plan, listed());
     }
 
     /// Beside those of micro-batches and schedules.
@@ -129,7 +134,7 @@ private:
     }
 
     static std::string text(const Planned& planned, const plan::Strategy& strategy,
-                            const api::Priced& priced) {
+                            const plan::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
         const ModelFacts facts = facts_of(problem.graph(), rules_of(problem));
         std::string value = to_text(priced.evaluation.value);
@@ -155,7 +160,7 @@ private:
     }
 
     static std::string json(const Planned& planned, const plan::Strategy& strategy,
-                            const api::Priced& priced) {
+                            const plan::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
         Json costs = Json::object();
         for (const auto& [source, count] :
@@ -167,7 +172,7 @@ private:
                            {"planned_ps", planned.plan.value.raw()},
                            {"fits", priced.evaluation.feasible()},
                            {"machine", problem.machine().name()},
-                           {"tasks", priced.tasks.size()},
+                           {"tasks", priced.tasks.whole_size()},
                            {"costs", costs},
                            {"devices", devices_json(problem, priced.evaluation, priced.memory)}};
         return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "cli/folded_rows.h"
+#include "cli/folded_table.h"
 #include "cli/table.h"
 
 namespace partita::cli {
@@ -137,34 +137,25 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
 
 std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
                          const plan::Evaluation& evaluation, Time whole) {
-    Table table({{.title = "device"},
-                 {.title = "ops", .align = Align::right},
-                 {.title = "busy", .align = Align::right},
-                 {.title = "", .align = Align::right},
-                 {.title = "memory", .align = Align::right},
-                 {.title = "of", .align = Align::right},
-                 {.title = "", .align = Align::right}});
-    constexpr std::size_t kMostRows = 64;
+    FoldedTable table({{.title = "device"},
+                       {.title = "ops", .align = Align::right},
+                       {.title = "busy", .align = Align::right},
+                       {.title = "", .align = Align::right},
+                       {.title = "memory", .align = Align::right},
+                       {.title = "of", .align = Align::right},
+                       {.title = "", .align = Align::right}});
     const auto ops = ops_per_device(problem, strategy);
-    std::vector<std::size_t> used;
     for (std::size_t d = 0; d < ops.size(); ++d) {
-        if (ops[d] > 0 || evaluation.devices[d] != plan::DeviceUse{}) used.push_back(d);
-    }
-    const auto hidden = static_cast<std::int64_t>(used.size() - std::min(used.size(), kMostRows));
-    std::ranges::stable_sort(used, std::greater{},
-                             [&](std::size_t d) { return evaluation.devices[d].busy; });
-    used.resize(std::min(used.size(), kMostRows));
-    std::ranges::sort(used);
-    for (const std::size_t d : used) {
         const plan::DeviceUse& use = evaluation.devices[d];
+        if (ops[d] == 0 && use == plan::DeviceUse{}) continue;
         const Bytes capacity = problem.constraints().memory_capacity(static_cast<int>(d));
-        table.add_row({problem.machine().device(static_cast<int>(d)).name, with_commas(ops[d]),
-                       to_text(use.busy), whole > Time{0} ? percent(use.busy / whole) : "-",
-                       to_text(use.memory), to_text(capacity), percent(use.memory / capacity)});
+        table.add(problem.machine().device(static_cast<int>(d)).name,
+                  {with_commas(ops[d]), to_text(use.busy),
+                   whole > Time{0} ? percent(use.busy / whole) : "-", to_text(use.memory),
+                   to_text(capacity), percent(use.memory / capacity)},
+                  use.busy.raw());
     }
-    std::string text = table.empty() ? "" : table.to_text();
-    if (hidden > 0) text += count_of(hidden, "less busy device") + "\n";
-    return text;
+    return table.to_text(kMostDeviceRows, "less busy device");
 }
 
 std::string memory_table(const plan::Problem& problem,
@@ -175,24 +166,19 @@ std::string memory_table(const plan::Problem& problem,
             std::ranges::any_of(memory, [&](const auto& of) { return of[kind] > Bytes{0}; });
         if (any) held.push_back(kind);
     }
-    std::vector<Column> columns = {{.title = "memory at its peak"},
-                                   {.title = "", .align = Align::right}};
+    std::vector<Column> columns = {{.title = "memory at its peak"}};
     for (const plan::MemoryKind kind : held) {
         columns.push_back({.title = std::string(name_of(kind)), .align = Align::right});
     }
-    FoldedRows rows;
+    FoldedTable table(std::move(columns));
     for (std::size_t d = 0; d < memory.size(); ++d) {
         if (memory[d] == plan::MemoryByKind{}) continue;
         std::vector<std::string> cells;
         for (const plan::MemoryKind kind : held) cells.push_back(to_text(memory[d][kind]));
-        rows.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells));
+        table.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells),
+                  memory[d].total().raw());
     }
-    constexpr std::size_t kMostRows = 64;
-    Table table(std::move(columns));
-    const std::int64_t hidden = rows.add_to(table, kMostRows);
-    std::string text = table.empty() ? "" : table.to_text();
-    if (hidden > 0) text += count_of(hidden, "more device") + "\n";
-    return text;
+    return table.to_text(kMostDeviceRows, "device that holds less");
 }
 
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,

@@ -40,11 +40,14 @@ std::string unsupported_line(const ModelFacts& facts);
 /// Ops that run forward, per device.
 std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
                                          const plan::Strategy& strategy);
-/// Ops, busy time and memory of the devices that have any; of more than 64 the busiest.
+/// Beyond, tables of devices show those that do most.
+inline constexpr std::size_t kMostDeviceRows = 24;
+
+/// Ops, busy time and memory of the devices that have any; neighbours that agree share a row.
 std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
                          const plan::Evaluation& evaluation, Time whole);
 
-/// What devices hold at their peak by kind, where it is known (api::Priced); neighbours that hold
+/// What devices hold at their peak by kind, where it is known (plan::Priced); neighbours that hold
 /// the same share a row. Kinds that nobody holds are left out.
 std::string memory_table(const plan::Problem& problem,
                          const std::vector<plan::MemoryByKind>& memory);

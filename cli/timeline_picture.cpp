@@ -7,7 +7,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/table.h"
@@ -28,50 +32,90 @@ std::string_view shade(double share, bool unicode) {
     return (unicode ? kUnicodeShades : kAsciiShades)[static_cast<std::size_t>(level)];
 }
 
-/// At most kMaxRows devices, those with the largest `busy` (ties by id), in rising order.
-std::vector<std::size_t> devices_to_show(const std::vector<Time>& busy) {
-    std::vector<std::size_t> devices;
-    for (std::size_t d = 0; d < busy.size(); ++d) {
-        if (busy[d] > Time{0}) devices.push_back(d);
-    }
-    if (devices.size() > kMaxRows) {
-        std::ranges::stable_sort(devices, std::greater{}, [&](std::size_t d) { return busy[d]; });
-        devices.resize(kMaxRows);
-        std::ranges::sort(devices);
-    }
-    return devices;
+std::string labelled(std::string_view label, std::string_view picture) {
+    std::string text = "  " + shortened(label, kRowLabelWidth);
+    text += std::string(2 + kRowLabelWidth + 2 - display_width(text), ' ');
+    return text.append(picture);
 }
 
-/// "30 more devices compute for 12 % of the time at most, 4 not at all", or "".
-std::string rest(const std::vector<Time>& busy, const std::vector<std::size_t>& shown, Time whole) {
-    Time most;
-    std::int64_t working = 0;
-    std::int64_t idle = 0;
-    for (std::size_t d = 0; d < busy.size(); ++d) {
-        if (std::ranges::binary_search(shown, d)) continue;
-        ++(busy[d] > Time{0} ? working : idle);
-        most = std::max(most, busy[d]);
+/// A row per device; those that look the same share one, wherever they are.
+class Rows {
+public:
+    explicit Rows(Time whole) : whole_(whole) {}
+
+    /// `count` devices, of which one is named, with what stands behind the name.
+    void add(const std::string& name, std::string text, Time busy, std::int32_t count) {
+        if (busy == Time{0}) {
+            idle_ += count;
+            return;
+        }
+        const auto [known, is_new] = by_text_.emplace(std::move(text), rows_.size());
+        if (is_new) rows_.push_back({name, known->first, busy, 0});
+        rows_[known->second].count += count;
     }
-    std::string text;
-    if (working > 0)
-        text = fmt::format("{} up to {} busy", count_of(working, "more device"),
-                           percent(most / whole));
-    if (idle > 0) {
-        text += (text.empty() ? "" : ", ") + count_of(idle, "device") + " without work";
+
+    /// The kMaxRows busiest (of equals the first) in their order, and how many others there are.
+    [[nodiscard]] std::string text() const {
+        std::vector<std::size_t> shown(rows_.size());
+        std::iota(shown.begin(), shown.end(), std::size_t{0});
+        if (shown.size() > kMaxRows) {
+            std::ranges::stable_sort(shown, std::greater{},
+                                     [&](std::size_t row) { return rows_[row].busy; });
+            shown.resize(kMaxRows);
+            std::ranges::sort(shown);
+        }
+        std::string text;
+        for (const std::size_t row : shown) {
+            const Row& of = rows_[row];
+            text += labelled(plan::label_of(of.name, of.count), of.text) + '\n';
+        }
+        return text + rest(shown);
     }
-    return text.empty() ? "" : "  " + text + "\n";
-}
+
+private:
+    struct Row {
+        std::string name;  ///< of the first device
+        std::string text;
+        Time busy;
+        std::int32_t count = 0;
+    };
+
+    /// "30 more devices up to 12 % busy, 4 devices without work", or "".
+    [[nodiscard]] std::string rest(const std::vector<std::size_t>& shown) const {
+        Time most;
+        std::int64_t working = 0;
+        for (std::size_t row = 0; row < rows_.size(); ++row) {
+            if (std::ranges::binary_search(shown, row)) continue;
+            working += rows_[row].count;
+            most = std::max(most, rows_[row].busy);
+        }
+        std::string text;
+        if (working > 0) {
+            text = fmt::format("{} up to {} busy", count_of(working, "more device"),
+                               percent(most / whole_));
+        }
+        if (idle_ > 0)
+            text += (text.empty() ? "" : ", ") + count_of(idle_, "device") + " without work";
+        return text.empty() ? "" : "  " + text + "\n";
+    }
+
+    Time whole_;
+    std::vector<Row> rows_;
+    std::map<std::string, std::size_t> by_text_;
+    std::int64_t idle_ = 0;
+};
 
 /// Time spent per column, in picoseconds.
 class Columns {
 public:
     Columns(Time whole, std::size_t count) : whole_(whole.raw()), spent_(count, 0) {}
 
-    void add(Time start, Time duration) {
+    void add(Time start, Time duration, std::int32_t times = 1) {
         const std::int64_t begin = start.raw();
         const std::int64_t end = begin + duration.raw();
         for (std::size_t c = column_of(begin); c < spent_.size() && edge(c) < end; ++c) {
             spent_[c] +=
+                Int128{times} *
                 std::max<std::int64_t>(std::min(end, edge(c + 1)) - std::max(begin, edge(c)), 0);
         }
     }
@@ -93,12 +137,11 @@ private:
     }
 
     std::int64_t whole_;
-    std::vector<std::int64_t> spent_;
+    std::vector<Int128> spent_;
 };
 
-std::string row(std::string_view label, const Columns& columns, double scale, bool unicode) {
-    std::string text = "  " + shortened(label, kRowLabelWidth);
-    text += std::string(2 + kRowLabelWidth + 2 - display_width(text), ' ');
+std::string picture(const Columns& columns, double scale, bool unicode) {
+    std::string text;
     for (std::size_t c = 0; c < columns.count(); ++c) {
         text += shade(columns.share(c) * scale, unicode);
     }
@@ -112,7 +155,6 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     if (timeline.makespan <= Time{0}) return "";
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 8;  // label, gaps, percentage
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
-    const auto devices = devices_to_show(timeline.busy);
     std::vector<Columns> columns(timeline.busy.size(), Columns(timeline.makespan, width));
     Columns copies(timeline.makespan, width);
     bool any_copy = false;
@@ -121,24 +163,28 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
         const bool copy = is_communication(task);
         any_copy = any_copy || copy;
         (copy ? copies : columns[static_cast<std::size_t>(task.device)])
-            .add(timeline.start[i], task.duration);
+            .add(timeline.start[i], task.duration, copy ? tasks.copies_of(i) : 1);
     }
 
     const auto per_column = picoseconds(timeline.makespan.raw() / static_cast<std::int64_t>(width));
+    Rows rows(timeline.makespan);
+    const auto stands_for = plan::stands_for(tasks);
+    for (std::size_t d = 0; d < columns.size(); ++d) {
+        if (stands_for[d] == 0) continue;
+        const Time busy = timeline.busy[d];
+        rows.add(problem.machine().device(static_cast<int>(d)).name,
+                 fmt::format("{} {:>7}", picture(columns[d], 1, terminal.unicode),
+                             percent(busy / timeline.makespan)),
+                 busy, stands_for[d]);
+    }
     std::string text = fmt::format("timeline of {}, {} per column\n", to_text(timeline.makespan),
                                    to_text(per_column));
-    for (const std::size_t d : devices) {
-        text += fmt::format("{} {:>7}\n",
-                            row(problem.machine().device(static_cast<int>(d)).name, columns[d], 1,
-                                terminal.unicode),
-                            percent(timeline.busy[d] / timeline.makespan));
-    }
-    text += rest(timeline.busy, devices, timeline.makespan);
+    text += rows.text();
     if (any_copy) {
         // What many links carry adds up: the busiest column is the darkest.
         double most = 1;
         for (std::size_t c = 0; c < width; ++c) most = std::max(most, copies.share(c));
-        std::string line = row("communication", copies, 1 / most, terminal.unicode);
+        std::string line = labelled("communication", picture(copies, 1 / most, terminal.unicode));
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + '\n';
     }
@@ -150,23 +196,20 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
     if (evaluation.value <= Time{0}) return "";
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 12;
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
-    std::vector<Time> busy;
-    busy.reserve(evaluation.devices.size());
-    for (const plan::DeviceUse& use : evaluation.devices) busy.push_back(use.busy);
-    const auto devices = devices_to_show(busy);
     const std::string value = to_text(evaluation.value);
     std::string text = plan::is_subgraph_latency(problem)
                            ? fmt::format("calls of each device, of a latency of {}\n", value)
                            : fmt::format("load per sample, {} at most\n", value);
-    for (const std::size_t d : devices) {
+    Rows rows(evaluation.value);
+    for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
+        const Time busy = evaluation.devices[d].busy;
         Columns bar(evaluation.value, width);
-        bar.add(Time{0}, std::min(busy[d], evaluation.value));
-        text += fmt::format(
-            "{} {:>11}\n",
-            row(problem.machine().device(static_cast<int>(d)).name, bar, 1, terminal.unicode),
-            to_text(busy[d]));
+        bar.add(Time{0}, std::min(busy, evaluation.value));
+        rows.add(problem.machine().device(static_cast<int>(d)).name,
+                 fmt::format("{} {:>11}", picture(bar, 1, terminal.unicode), to_text(busy)), busy,
+                 1);
     }
-    return text + rest(busy, devices, evaluation.value);
+    return text + rows.text();
 }
 
 }  // namespace partita::cli

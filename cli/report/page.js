@@ -104,12 +104,18 @@ const maxStripes = 8, manyDevices = "#cfd5dd";
 const isUsed = d => d.ops > 0 || d.busy > 0;
 const usedDevices = data.devices.map((d, i) => i).filter(i => isUsed(data.devices[i]));
 const idle = data.devices.length - usedDevices.length;
+// Of devices that do the same one tells for all.
+const toldDevices = usedDevices.filter(i => data.devices[i].alike > 0);
+function labelOf(device) {
+  const {name, alike} = data.devices[device];
+  return alike > 1 ? `${name} × ${alike}` : name;
+}
 by("deviceHint").textContent = idle ? `${idle} more run nothing` : "";
-fillTable(by("devices"), ["device", "ops", "busy", "", "memory", ""], usedDevices.map(i => {
+fillTable(by("devices"), ["device", "ops", "busy", "", "memory", ""], toldDevices.map(i => {
   const d = data.devices[i];
   const busy = data.whole ? d.busy / data.whole : 0;
   return [
-    [swatch(colour(i)), d.name], `${d.ops}`, `${(100 * busy).toFixed(0)} %`, bar(busy),
+    [swatch(colour(i)), labelOf(i)], `${d.ops}`, `${(100 * busy).toFixed(0)} %`, bar(busy),
     `${bytes(d.peak)} of ${bytes(d.capacity)}`, bar(d.peak / d.capacity)
   ];
 }));
@@ -119,7 +125,7 @@ const heldKinds = data.memoryKinds.map((_, k) => k).filter(
 if (heldKinds.length) {
   fillTable(
       by("held"), ["memory at its peak", ...heldKinds.map(k => data.memoryKinds[k])],
-      usedDevices.map(i => [[swatch(colour(i)), data.devices[i].name],
+      toldDevices.map(i => [[swatch(colour(i)), labelOf(i)],
                             ...heldKinds.map(k => bytes(data.devices[i].held[k]))]));
 }
 fillTable(by("compared"), data.compared.titles, data.compared.rows);

@@ -28,7 +28,7 @@ struct ReportInput {
     const plan::Evaluation& evaluation;
     const plan::TaskGraph* tasks = nullptr;    ///< null: the plan has no order
     const plan::Timeline* timeline = nullptr;  ///< of `tasks`
-    std::vector<plan::MemoryByKind> memory;    ///< of api::Priced
+    std::vector<plan::MemoryByKind> memory;    ///< of plan::Priced
     std::string title;
     std::string subtitle;
     std::vector<std::pair<std::string, std::string>> facts;  ///< label and value

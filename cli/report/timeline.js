@@ -15,9 +15,9 @@ const groupHeight = Object.values(rowHeights).reduce((a, b) => a + b);
 const maxRows = 100;
 const gutter = 118, axis = 20;
 let view = [0, data.whole || 1];
-const shownDevices = usedDevices.length <= maxRows ?
-    usedDevices :
-    [...usedDevices]
+const shownDevices = toldDevices.length <= maxRows ?
+    toldDevices :
+    [...toldDevices]
         .sort((a, b) => data.devices[b].busy - data.devices[a].busy || a - b)
         .slice(0, maxRows)
         .sort((a, b) => a - b);
@@ -89,7 +89,7 @@ function drawDevice(pen, device, rows, top, x, width) {
   pen.fillStyle = colour(device);
   pen.fillRect(0, top + 3, 11, 11);
   pen.fillStyle = "#1c2430";
-  pen.fillText(ellipsis(pen, data.devices[device].name, gutter - 22), 16, top + 9);
+  pen.fillText(ellipsis(pen, labelOf(device), gutter - 22), 16, top + 9);
   pen.save();
   pen.beginPath();
   pen.rect(gutter, top, width - gutter - 6, groupHeight);
@@ -169,7 +169,7 @@ function taskAt(event) {
     }
     y -= rowHeights[row];
   }
-  return `${data.devices[shownDevices[group]].name}: ${
+  return `${labelOf(shownDevices[group])}: ${
       bytes(memoryAt(shownDevices[group], t))} of ${
       bytes(data.devices[shownDevices[group]].capacity)} at ${time(Math.max(0, t))}`;
 }
@@ -196,8 +196,8 @@ if (data.tasks.length) {
   by("timelineHint").textContent =
       "Per device: computation, sending, receiving, and memory (scaled to its peak). " +
       "Wheel zooms, drag moves." +
-      (shownDevices.length < usedDevices.length ?
-           ` The ${maxRows} busiest of ${usedDevices.length} devices.` :
+      (shownDevices.length < toldDevices.length ?
+           ` The ${maxRows} busiest of ${toldDevices.length} devices.` :
            "");
   canvas.addEventListener("wheel", event => {
     event.preventDefault();

@@ -163,6 +163,9 @@ struct PlanOptions {
     /// `start`, and with no other searchers than "auto" or "contiguous".
     bool contiguous = false;
     std::optional<Plan> start;  ///< the search starts from it
+    /// Where tasks are more than 100,000, the plan lists, of devices that do the same, those of
+    /// one; false: of all (`--no-fold`).
+    bool fold = true;
 
     // Of searchers that learn, `rl` and `rl-hierarchical`; UsageError if given without one of them.
     std::filesystem::path load_policy;     ///< a file that save_policy named; empty: random weights

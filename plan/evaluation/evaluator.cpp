@@ -19,7 +19,7 @@ namespace partita::plan {
 namespace {
 
 struct Lowered {
-    FoldedTaskGraph folded;
+    TaskGraph graph;
     bool keeps_schedule = true;
 };
 
@@ -27,22 +27,12 @@ struct Lowered {
 Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
                           bool may_fold) {
     const auto lowered = [&](const Strategy& of) {
-        if (may_fold) return lower_folded(problem, of, cache);
-        TaskGraph graph = lower(problem, of, cache);
-        const std::size_t tasks = graph.size();
-        return FoldedTaskGraph{.graph = std::move(graph), .tasks = tasks};
+        return may_fold ? lower_folded(problem, of, cache) : lower(problem, of, cache);
     };
-    if (!find_schedule_fault(problem, strategy)) return {.folded = lowered(strategy)};
+    if (!find_schedule_fault(problem, strategy)) return {.graph = lowered(strategy)};
     Strategy unscheduled = strategy;
     unscheduled.policy.schedule = {};
-    return {.folded = lowered(unscheduled), .keeps_schedule = false};
-}
-
-/// Devices are busy, and hold, as much as those that stand for them.
-void unfold(const FoldedTaskGraph& folded, std::vector<DeviceUse>& devices) {
-    for (std::size_t d = 0; d < folded.representatives.size(); ++d) {
-        devices[d] = devices[static_cast<std::size_t>(folded.representatives[d])];
-    }
+    return {.graph = lowered(unscheduled), .keeps_schedule = false};
 }
 
 class TimelineEvaluator : public Evaluator {
@@ -51,29 +41,24 @@ public:
         : problem_(problem), scheduler_(scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
-        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_, may_fold());
-        const TaskGraph& graph = lowered.folded.graph;
+        const Lowered lowered =
+            lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_));
+        const TaskGraph& graph = lowered.graph;
         Evaluation evaluation = evaluation_of(problem_, graph, simulate(graph, scheduler_));
-        unfold(lowered.folded, evaluation.devices);
-        evaluation.overflow = memory_overflow(problem_, evaluation.devices);
         evaluation.keeps_schedule = lowered.keeps_schedule;
         evaluation.value = value_of(graph, evaluation);
         return evaluation;
     }
     std::size_t task_count(const Strategy& strategy) override {
-        return lower_what_may_be(problem_, strategy, cache_, may_fold()).folded.tasks;
+        return static_cast<std::size_t>(
+            lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_))
+                .graph.whole_size());
     }
 
 protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
 
 private:
-    /// Few devices are lowered more quickly than compared; other rules look at the ids of tasks.
-    [[nodiscard]] bool may_fold() const {
-        constexpr int kFewDevices = 16;
-        return problem_.device_count() >= kFewDevices &&
-               (scheduler_ == Scheduler::rank || scheduler_ == Scheduler::pct);
-    }
     /// `evaluation` has the makespan as its value.
     [[nodiscard]] virtual Time value_of(const TaskGraph& /*graph*/,
                                         const Evaluation& evaluation) const {
@@ -121,6 +106,12 @@ private:
 
 bool is_makespan(const Problem& problem) {
     return problem.objective() != Objective::throughput && !has_given_costs(problem);
+}
+
+bool may_fold(const Problem& problem, Scheduler scheduler) {
+    constexpr int kFewDevices = 16;
+    return problem.device_count() >= kFewDevices &&
+           (scheduler == Scheduler::rank || scheduler == Scheduler::pct);
 }
 
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {

@@ -63,6 +63,10 @@ public:
 /// costs.
 bool is_makespan(const Problem& problem);
 
+/// Few devices are lowered more quickly than compared; fifo and msr look at the ids of tasks, which
+/// folding changes (plan/folding/folding.h).
+bool may_fold(const Problem& problem, Scheduler scheduler);
+
 /// The evaluator for the problem's objective.
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler);
 

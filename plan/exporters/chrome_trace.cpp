@@ -32,6 +32,7 @@ public:
         : problem_(input.problem),
           tasks_(*input.tasks),
           timeline_(*input.timeline),
+          stands_for_(stands_for(tasks_)),
           next_flow_(static_cast<std::int64_t>(tasks_.size())) {}
 
     std::string write(std::span<const TaskRun> measured) {
@@ -65,6 +66,11 @@ private:
         return tasks_.resource_sets[static_cast<std::size_t>(at(task).resource_set)];
     }
 
+    /// Of devices that others stand for nothing is shown.
+    [[nodiscard]] bool has_row(std::int32_t resource) const {
+        return resource >= 3 * tasks_.device_count || tasks_.has_own_tasks(resource / 3);
+    }
+
     [[nodiscard]] Time end(TaskId task) const { return start(task) + at(task).duration; }
     /// The first row of the device that the task occupies.
     [[nodiscard]] std::int32_t row_on(TaskId task, int device) const {
@@ -79,13 +85,15 @@ private:
         for (const Task& task : tasks_.tasks) {
             for (const auto resource :
                  tasks_.resource_sets[static_cast<std::size_t>(task.resource_set)]) {
-                used[static_cast<std::size_t>(resource)] = 1;
+                if (has_row(resource)) used[static_cast<std::size_t>(resource)] = 1;
             }
         }
         for (std::int32_t resource = 0; resource < tasks_.resource_count; ++resource) {
             if (used[static_cast<std::size_t>(resource)] == 0) continue;
+            const std::size_t device = static_cast<std::size_t>(resource) / 3;
             event(R"("tid":{},"ph":"M","name":"thread_name","args":{{"name":{}}}}})", resource,
-                  json_quoted(resource_name(problem_, resource)));
+                  json_quoted(label_of(resource_name(problem_, resource),
+                                       device < stands_for_.size() ? stands_for_[device] : 1)));
             event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
                   resource);
         }
@@ -165,6 +173,7 @@ private:
         const Task& task = at(id);
         const auto name = json_quoted(task_name(problem_, task));
         for (const auto resource : resources(id)) {
+            if (!has_row(resource)) continue;
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
                   resource, name, name_of(task.kind), to_microseconds(start(id)),
@@ -189,6 +198,7 @@ private:
     void add_arrows(TaskId collective) {
         const auto ranks = devices_of(collective, true);
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+            if (!tasks_.has_own_tasks(ranks[rank])) continue;
             const std::int32_t row = row_on(collective, ranks[rank]);
             if (const TaskId from = neighbour_of(producers_, collective, rank); from.valid()) {
                 const std::int64_t id = next_flow_++;
@@ -244,6 +254,7 @@ private:
     const Problem& problem_;
     const TaskGraph& tasks_;
     const Timeline& timeline_;
+    std::vector<std::int32_t> stands_for_;  ///< per device
     int pid_ = kPredicted;
     std::string text_;
     std::vector<std::vector<std::size_t>> sorted_ranks_;  ///< per row of ranks, by device

@@ -93,8 +93,9 @@ class TunerFile {
 public:
     explicit TunerFile(const ExportInput& input) : problem_(input.problem) {
         if (input.tasks == nullptr) return;
-        for (const Task& task : input.tasks->tasks) {
-            if (task.kind == TaskKind::collective) add(task, *input.tasks);
+        const TaskGraph& tasks = *input.tasks;
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+            if (tasks.tasks[i].kind == TaskKind::collective) add(i, tasks);
         }
     }
 
@@ -116,7 +117,9 @@ private:
     using Times = std::map<Choice, Int128>;  ///< picoseconds by choice
     using Sizes = std::map<Bytes, Times>;
 
-    void add(const Task& task, const TaskGraph& tasks) {
+    void add(std::size_t index, const TaskGraph& tasks) {
+        const Task& task = tasks.tasks[index];
+        const std::int32_t copies = tasks.copies_of(index);
         const auto devices = tasks.ranks[static_cast<std::size_t>(task.ranks)];
         std::set<int> nodes;
         for (const int device : devices) nodes.insert(problem_.machine().device(device).node);
@@ -124,12 +127,13 @@ private:
                           static_cast<int>(devices.size())};
         if (const auto why = why_left_out(task); !why.empty()) {
             LeftOut& left = left_out_[{shape, task.algorithm, why}];
-            ++left.calls;
+            left.calls += copies;
             left.least = std::min(left.least, task.bytes);
             left.most = std::max(left.most, task.bytes);
             return;
         }
-        calls_[shape][task.bytes][{task.algorithm, task.protocol}] += task.duration.raw();
+        calls_[shape][task.bytes][{task.algorithm, task.protocol}] +=
+            Int128{copies} * task.duration.raw();
     }
 
     static std::string described(const Shape& shape) {

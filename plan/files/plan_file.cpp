@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,11 +13,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/problem/loss_graph.h"
-#include "plan/simulation/simulate.h"
 
 namespace partita::plan {
 
@@ -77,6 +76,12 @@ Plan read_plan(const std::filesystem::path& file) {
 }
 
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance) {
+    return make_plan(problem, strategy, provenance,
+                     price(problem, strategy, provenance.scheduler, Listed::folded_if_many));
+}
+
+Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance,
+               const Priced& priced) {
     Plan plan;
     plan.model_digest = problem.model_digest();
     plan.machine = problem.machine();
@@ -93,18 +98,19 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
                             .update = planned_update(rule, strategy.ops[i].update),
                             .recompute = strategy.ops[i].recompute});
     }
-    const TaskGraph tasks = lower(problem, strategy);
-    plan.task_graph_digest = digest(tasks);
-    plan.collectives = collectives_of(problem, tasks);
-    if (!has_given_costs(problem))
-        plan.commit_order = simulate(tasks, provenance.scheduler).commit_order;
-    Evaluation evaluation = make_evaluator(problem, provenance.scheduler)->evaluate(strategy);
-    plan.value = evaluation.value;
-    plan.devices = std::move(evaluation.devices);
+    plan.task_graph_digest = digest(priced.tasks);
+    plan.folded = priced.tasks.is_folded();
+    if (!plan.folded) {
+        plan.collectives = collectives_of(problem, priced.tasks);
+        if (priced.timeline) plan.commit_order = priced.timeline->commit_order;
+    }
+    plan.value = priced.evaluation.value;
+    plan.devices = priced.evaluation.devices;
     plan.lower_bound = provenance.lower_bound;
     plan.costs_digest = problem.costs_digest();
     plan.cost_sources = {problem.prices().costs().name()};
-    if (!plan.collectives.empty()) {
+    if (std::ranges::any_of(priced.tasks.tasks,
+                            [](const Task& task) { return task.kind == TaskKind::collective; })) {
         plan.cost_sources.push_back("collectives: " + problem.transfers().collectives().name());
     }
     plan.searcher = provenance.searcher;

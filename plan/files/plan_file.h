@@ -16,6 +16,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/evaluation/evaluator.h"
+#include "plan/evaluation/priced.h"
 #include "plan/lowering/planned_collectives.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
@@ -78,10 +79,13 @@ struct Plan {
     Mode mode = Mode::inference;
     Objective objective = Objective::latency;
     Policy policy;
-    std::vector<PlannedOp> ops;                  ///< in order of OpId
-    std::vector<PlannedCollective> collectives;  ///< all, in order of task
+    std::vector<PlannedOp> ops;  ///< in order of OpId
+    /// The digest is that of a folded graph (Priced::tasks), whose tasks are not listed: strategy,
+    /// prices and scheduler say what they are.
+    bool folded = false;
+    std::vector<PlannedCollective> collectives;  ///< all, in order of task; none if folded
     std::string task_graph_digest;
-    std::vector<TaskId> commit_order;  ///< empty for workload files: nobody executes them
+    std::vector<TaskId> commit_order;  ///< empty if folded, and for workload files
     // prediction
     Time value;
     std::optional<Time> lower_bound;
@@ -109,6 +113,9 @@ struct Provenance {
 /// only it knows: model_file, bindings, shapes, unroll, precision, products,
 /// untie, fuse, fused_attention, attention_blocks, float32_gradients.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
+/// The same of what is priced already, by provenance.scheduler.
+Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance,
+               const Priced& priced);
 
 std::string to_json(const Plan& plan);
 
@@ -118,7 +125,7 @@ Plan parse_plan(std::string_view json, const std::string& context);
 Plan read_plan(const std::filesystem::path& file);
 
 /// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of()
-/// it.
+/// it. Not of a plan that is folded.
 TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
 
 /// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,

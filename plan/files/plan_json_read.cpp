@@ -284,8 +284,9 @@ void read_prediction(const JsonField& field, Plan& plan) {
 }
 
 void read_order(const JsonField& field, Plan& plan) {
-    field.allow_only({"task_graph", "commit"});
+    field.allow_only({"task_graph", "folded", "commit"});
     plan.task_graph_digest = digest_text(field["task_graph"]);
+    if (field["folded"].present()) plan.folded = field["folded"].boolean();
     const JsonField commit = field["commit"];
     if (!commit.present()) return;
     for (const JsonField& task : commit.items()) {

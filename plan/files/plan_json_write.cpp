@@ -140,7 +140,8 @@ std::string order_json(const Plan& plan) {
             ? ""
             : fmt::format(R"(, "commit": [{}])",
                           joined(plan.commit_order, [](TaskId id) { return number(id.value); }));
-    return fmt::format(R"({{"task_graph": {}{}}})", json_quoted(plan.task_graph_digest), commit);
+    return fmt::format(R"({{"task_graph": {}{}{}}})", json_quoted(plan.task_graph_digest),
+                       plan.folded ? R"(, "folded": true)" : "", commit);
 }
 
 std::string prediction_json(const Plan& plan) {

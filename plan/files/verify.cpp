@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "plan/evaluation/max_load.h"
+#include "plan/evaluation/priced.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulation/simulate.h"
 
 namespace partita::plan {
 
@@ -101,29 +101,63 @@ void check_prediction(const Plan& plan, const Evaluation& actual, Findings& find
     }
 }
 
-/// Value, busy times and memory of the plan's own order; nothing when the order is no order.
-std::optional<Evaluation> evaluate_order(const Problem& problem, const Plan& plan,
-                                         const Strategy& strategy, const TaskGraph& graph,
-                                         Findings& findings) {
-    if (has_given_costs(problem)) {
-        // Nobody executes a workload: its plan has no order, the named scheduler gives it again.
-        const auto scheduler = scheduler_from_name(plan.scheduler);
-        if (!plan.commit_order.empty() || !scheduler) {
-            findings.emplace_back("order: a workload's plan names a scheduler and lists no order");
-            return std::nullopt;
-        }
-        return make_evaluator(problem, *scheduler)->evaluate(strategy);
+/// Nothing when the plan names none.
+std::optional<Scheduler> scheduler_of(const Plan& plan, Findings& findings) {
+    const auto scheduler = scheduler_from_name(plan.scheduler);
+    if (!scheduler) {
+        findings.push_back(
+            fmt::format("search: scheduler is fifo, rank, pct or msr, not '{}'", plan.scheduler));
     }
-    const std::optional<Timeline> timeline = replay(graph, plan.commit_order);
-    if (!timeline) {
-        findings.push_back(fmt::format(
-            "order: commit is no order of the {} tasks that respects their dependencies",
-            graph.size()));
-        return std::nullopt;
-    }
-    Evaluation evaluation = evaluation_of(problem, graph, *timeline);
-    if (problem.objective() == Objective::throughput) evaluation.value = busiest_resource(graph);
-    return evaluation;
+    return scheduler;
+}
+
+/// What plans that list no tasks may not have, either.
+void check_lists_nothing(const Plan& plan, std::string_view whose, Findings& findings) {
+    if (plan.commit_order.empty()) return;
+    findings.push_back(fmt::format("order: a {} plan names a scheduler and lists no order", whose));
+}
+
+/// Value, busy times and memory; nothing when they cannot be told.
+using Found = std::optional<Evaluation>;
+
+/// Nobody executes a workload: its plan has no order, the named scheduler gives it again.
+Found evaluate_workload(const Problem& problem, const Plan& plan, const Strategy& strategy,
+                        Findings& findings) {
+    check_lists_nothing(plan, "workload's", findings);
+    const auto scheduler = scheduler_of(plan, findings);
+    if (!scheduler) return std::nullopt;
+    return make_evaluator(problem, *scheduler)->evaluate(strategy);
+}
+
+/// Prices say which devices are of one class, so that the plan lists nothing of them.
+Found evaluate_folded(const Problem& problem, const Plan& plan, const Strategy& strategy,
+                      const VerifyOptions& options, Findings& findings) {
+    check_lists_nothing(plan, "folded", findings);
+    if (!plan.collectives.empty()) findings.emplace_back("collectives: a folded plan lists none");
+    const auto scheduler = scheduler_of(plan, findings);
+    if (!scheduler) return std::nullopt;
+    Priced priced = price(problem, strategy, *scheduler, Listed::folded_if_many);
+    if (options.same_costs())
+        check_digest("task graph", plan.task_graph_digest, digest(priced.tasks), findings);
+    return std::move(priced.evaluation);
+}
+
+/// Of the plan's own order.
+Found evaluate_listed(const Problem& problem, const Plan& plan, const Strategy& strategy,
+                      const VerifyOptions& options, Findings& findings) {
+    TaskGraph graph =
+        options.ignore_costs ? lower_as_planned(problem, strategy, plan) : lower(problem, strategy);
+    // On another machine the plan's names may be those of no device.
+    if (!options.ignore_digests || !options.ignore_costs)
+        check_collectives(problem, plan, graph, findings);
+    if (options.same_costs())
+        check_digest("task graph", plan.task_graph_digest, digest(graph), findings);
+    const std::size_t tasks = graph.size();
+    std::optional<Priced> priced = price_in_order(problem, std::move(graph), plan.commit_order);
+    if (priced) return std::move(priced->evaluation);
+    findings.push_back(fmt::format(
+        "order: commit is no order of the {} tasks that respects their dependencies", tasks));
+    return std::nullopt;
 }
 
 }  // namespace
@@ -145,19 +179,13 @@ std::vector<std::string> verify(const Problem& problem, const Plan& plan,
         findings.emplace_back(error.what());
         return findings;
     }
-    const TaskGraph graph = options.ignore_costs ? lower_as_planned(problem, *strategy, plan)
-                                                 : lower(problem, *strategy);
-    const bool same_costs = !options.ignore_digests && !options.ignore_costs;
-    // On another machine the plan's names may be those of no device.
-    const bool has_names = !options.ignore_digests || !options.ignore_costs;
-    if (has_names) check_collectives(problem, plan, graph, findings);
-    if (same_costs) {
-        check_digest("task graph", plan.task_graph_digest, digest(graph), findings);
-    }
-    const auto evaluation = evaluate_order(problem, plan, *strategy, graph, findings);
+    const Found evaluation =
+        has_given_costs(problem) ? evaluate_workload(problem, plan, *strategy, findings)
+        : plan.folded            ? evaluate_folded(problem, plan, *strategy, options, findings)
+                                 : evaluate_listed(problem, plan, *strategy, options, findings);
     if (!evaluation) return findings;
     check_memory(problem, evaluation->devices, findings);
-    if (same_costs) check_prediction(plan, *evaluation, findings);
+    if (options.same_costs()) check_prediction(plan, *evaluation, findings);
     return findings;
 }
 

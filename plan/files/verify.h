@@ -17,6 +17,8 @@ struct VerifyOptions {
     /// Prices, and what follows from them, may be others than the plan's: who runs it may ask what
     /// newer ones predict. Its tasks are the plan's by any prices.
     bool ignore_costs = false;
+
+    [[nodiscard]] bool same_costs() const { return !ignore_digests && !ignore_costs; }
 };
 /// What is wrong, one sentence each, in a fixed order; empty = legal. Checked: digests of model,
 /// machine, costs and task graph; every op placed once on an allowed device, groups together;

@@ -48,8 +48,10 @@ public:
                 known.emplace(key(places[p], places[p].device), std::ssize(parts.kept));
                 parts.kept.push_back(static_cast<std::int32_t>(p));
             }
+            parts.copies.assign(parts.kept.size(), 0);
             for (std::size_t p = 0; p < places.size(); ++p) {
                 parts.place[p] = known.at(key(places[p], representative(places[p].device)));
+                ++parts.copies[static_cast<std::size_t>(parts.place[p])];
             }
         }
     }

@@ -40,6 +40,7 @@ namespace partita::plan {
 struct FoldedParts {
     std::vector<std::int32_t> kept;   ///< rising
     std::vector<std::int32_t> place;  ///< per part: among those kept, of the one that stands for it
+    std::vector<std::int32_t> copies;  ///< per part kept: how many it stands for
 };
 
 /// Of one tensor: a task of each class.

@@ -41,13 +41,13 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
     }
 }
 
-const Folding* Lowering::fold(const LoweringCache& cache) {
+void Lowering::fold(const LoweringCache& cache) {
     folding_ = Folding::find(problem_, layouts_, cache.resource_sets());
-    if (!folding_) return nullptr;
+    if (!folding_) return;
+    build_.fold(folding_->representatives());
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         if (tensors_[row].tasks != nullptr) tensors_[row].tasks = &folding_->tasks(row);
     }
-    return &*folding_;
 }
 
 TaskGraph Lowering::run() {
@@ -110,11 +110,11 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     const std::optional<PartBlock> before = layouts_.before(block);
     std::vector<TaskId> tasks;
-    const std::vector<std::int32_t>* const kept =
-        folding_ ? &folding_->parts(layouts).kept : nullptr;
-    const int places = kept != nullptr ? static_cast<int>(kept->size()) : layouts.parts;
+    const FoldedParts* const folded = folding_ ? &folding_->parts(layouts) : nullptr;
+    const int places = folded != nullptr ? static_cast<int>(folded->kept.size()) : layouts.parts;
     for (int place = 0; place < places; ++place) {
-        const int part = kept != nullptr ? (*kept)[static_cast<std::size_t>(place)] : place;
+        const auto at = static_cast<std::size_t>(place);
+        const int part = folded != nullptr ? folded->kept[at] : place;
         const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         const auto& sources = backward ? layouts.backward_sources : layouts.forward_sources;
@@ -130,14 +130,14 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
              .priority = problem_.priority(block.op, block.pass),
              .duration = layouts.time(block.pass, device_class)});
+        if (folded != nullptr) build_.set_copies(task, folded->copies[at]);
         if (before) build_.add_edge(task_of(*before, place), task);
-        for (const Found& each : found) connect(task, static_cast<std::size_t>(place), each);
+        for (const Found& each : found) connect(task, at, each);
         if (op.given && kind == TaskKind::forward) {
             build_.add_persistent({device, MemoryKind::weights, op.given->memory});
         }
         tasks.push_back(task);
     }
-    whole_size_ += layouts.parts;
     return tasks;
 }
 
@@ -179,16 +179,13 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
                                 task, tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
                           : build_.add_task(task);
     tensor.ids.push_back(id);
-    whole_size_ += copies_of(tensor, index);
+    if (folding_) {
+        const auto row = static_cast<std::size_t>(&tensor - tensors_.data());
+        build_.set_copies(id, folding_->copies(row)[index]);
+    }
     for (const TaskRef before : tensor.tasks->predecessors[index]) {
         build_.add_edge(resolved(tensor, before), id);
     }
-}
-
-/// Tasks of the whole graph that it stands for.
-std::int32_t Lowering::copies_of(const Tensor& tensor, std::size_t index) const {
-    if (!folding_) return 1;
-    return folding_->copies(static_cast<std::size_t>(&tensor - tensors_.data()))[index];
 }
 
 /// The latest schedule key of what it waits for, if all of that has one.
@@ -253,7 +250,6 @@ void Lowering::clip_gradients() {
     const GradientClip clip =
         clipping.find([this](std::size_t row) { return &layouts_.tasks(row); });
     const TaskId task = build_.add_group_task(clip.task, clip.devices);
-    ++whole_size_;
     for (const std::size_t row : clipping.rows()) {
         const Tensor& tensor = tensors_[row];
         for_each_update(*tensor.tasks, [&](std::size_t update) {
@@ -269,7 +265,6 @@ void Lowering::fuse_collectives() {
         FusionUnit unit;
         std::int32_t depth = 0;  ///< in a bucket
         TaskId task;
-        std::int32_t copies = 1;
         auto operator<=>(const Fusible&) const = default;
     };
     std::vector<Fusible> found;
@@ -279,7 +274,7 @@ void Lowering::fuse_collectives() {
         for (const std::uint32_t i : tasks->fusible) {
             const FusionUnit unit = fusion_unit(problem_, layouts_, row, *tasks, i);
             const std::int32_t depth = unit.bucket < 0 ? 0 : bucket_depth(tasks->fusion_blocks[i]);
-            found.push_back({unit, depth, tensors_[row].ids[i], copies_of(tensors_[row], i)});
+            found.push_back({unit, depth, tensors_[row].ids[i]});
         }
     }
     std::sort(found.begin(), found.end());
@@ -298,9 +293,6 @@ void Lowering::fuse_collectives() {
             const FusionPlace place = unit.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
             for (const FusedCollective& fused : find_fused(problem_, around, place, planned_)) {
                 build_.add_fused(members, fused);
-                for (std::size_t i = 1; i < fused.members.size(); ++i) {
-                    whole_size_ -= found[begin + fused.members[i]].copies;
-                }
             }
         }
         begin = end;
@@ -313,18 +305,17 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache&
     return Lowering(problem, strategy, cache).run();
 }
 
-FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
-                             LoweringCache& cache) {
+TaskGraph lower_folded(const Problem& problem, const Strategy& strategy, LoweringCache& cache) {
     assert(strategy.ops.size() == problem.graph().op_count());
     cache.forget_if_large();
     Lowering lowering(problem, strategy, cache);
-    const Folding* const folding = lowering.fold(cache);
-    FoldedTaskGraph folded{.graph = lowering.run()};
-    folded.tasks = static_cast<std::size_t>(lowering.whole_size());
-    if (folding == nullptr) return folded;
-    const auto representatives = folding->representatives();
-    folded.representatives.assign(representatives.begin(), representatives.end());
-    return folded;
+    lowering.fold(cache);
+    return lowering.run();
+}
+
+TaskGraph lower_folded(const Problem& problem, const Strategy& strategy) {
+    LoweringCache cache(problem);
+    return lower_folded(problem, strategy, cache);
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {

@@ -37,15 +37,10 @@ class PlannedCollectives;
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
-/// The tasks of one device of each kind (plan/folding/folding.h).
-struct FoldedTaskGraph {
-    TaskGraph graph;
-    std::size_t tasks = 0;  ///< of the whole graph
-    /// Per device the one that stands for it; empty: nothing was folded.
-    std::vector<std::int32_t> representatives;
-};
-FoldedTaskGraph lower_folded(const Problem& problem, const Strategy& strategy,
-                             LoweringCache& cache);
+/// The tasks of one device of each class (plan/folding/folding.h); of all devices where no two are
+/// of one class.
+TaskGraph lower_folded(const Problem& problem, const Strategy& strategy);
+TaskGraph lower_folded(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
 /// With the collectives of a plan, whatever the prices of this problem would choose.
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned);

@@ -75,6 +75,15 @@ void TaskGraphBuilder::add_persistent(const PersistentBytes& kept) {
     graph_.persistent[static_cast<std::size_t>(kept.device)][kept.kind] += kept.bytes;
 }
 
+void TaskGraphBuilder::fold(std::span<const std::int32_t> representatives) {
+    graph_.representatives.assign(representatives.begin(), representatives.end());
+}
+
+void TaskGraphBuilder::set_copies(TaskId task, std::int32_t copies) {
+    graph_.copies.resize(graph_.size(), 1);
+    graph_.copies[task.index()] = copies;
+}
+
 void TaskGraphBuilder::add_fused(const std::vector<TaskId>& members, const FusedCollective& fused) {
     in_place_of_.resize(graph_.size());
     const TaskId first_id = members[fused.members[0]];
@@ -103,9 +112,11 @@ void TaskGraphBuilder::remove_fused() {
         const TaskId first = in_place_of_[i];
         id[i] = first.valid() ? id[first.index()] : TaskId(kept);
         if (first.valid()) continue;
+        if (graph_.is_folded()) graph_.copies[kept] = graph_.copies[i];
         graph_.tasks[kept++] = graph_.tasks[i];
     }
     graph_.tasks.resize(kept);
+    if (graph_.is_folded()) graph_.copies.resize(kept);
     const auto renumber = [&id](TaskId& task) { task = id[task.index()]; };
     for (auto& [before, after] : edges_) {
         renumber(before);
@@ -126,21 +137,23 @@ TaskGraph TaskGraphBuilder::finish() {
             "the tasks of one iteration take 2^62 ps (53 days) or more one after the other; "
             "the planner counts in picoseconds and stops there");
     }
+    if (graph_.is_folded()) graph_.copies.resize(graph_.size(), 1);
     remove_fused();
     graph_.resource_sets = resource_sets_.resources();
     graph_.ranks = resource_sets_.ranks();
     if (host_time_.any()) graph_.hosts = resource_sets_.hosts();
     for (Task& task : graph_.tasks) task.launch = launch_time(host_time_, task.kind, task.duration);
+    // A graph may be larger than what the host has left: what is not needed any more goes first.
     const bool scheduled = std::any_of(graph_.tasks.begin(), graph_.tasks.end(),
                                        [](const Task& task) { return task.schedule_key >= 0; });
     if (scheduled) add_control_edges(graph_.tasks, edges_);
-    graph_.successors = to_csr(edges_, graph_.size());
+    graph_.successors = to_csr(std::exchange(edges_, {}), graph_.size());
     graph_.predecessor_counts.assign(graph_.size(), 0);
     for (const TaskId next : graph_.successors.items) {
         ++graph_.predecessor_counts[next.index()];
     }
-    graph_.reads = to_csr(reads_, graph_.size());
-    graph_.writes = to_csr(writes_, graph_.size());
+    graph_.reads = to_csr(std::exchange(reads_, {}), graph_.size());
+    graph_.writes = to_csr(std::exchange(writes_, {}), graph_.size());
     if (scheduled) spread_schedule_keys(graph_);
     return std::move(graph_);
 }

@@ -34,6 +34,10 @@ public:
     /// The buffer lies in the bytes of another.
     void make_view(BufferId buffer, BufferId root);
     void add_persistent(const PersistentBytes& kept);
+    /// Tasks are of representatives alone: per device the one that stands for it.
+    void fold(std::span<const std::int32_t> representatives);
+    /// Of a folded graph: how many the task stands for, if not for itself alone.
+    void set_copies(TaskId task, std::int32_t copies);
     /// One collective in place of its members, by id; `fused` numbers them as `members` does.
     void add_fused(const std::vector<TaskId>& members, const FusedCollective& fused);
 

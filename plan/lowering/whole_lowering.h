@@ -27,11 +27,9 @@ public:
     /// `planned`: what a plan says of collectives; null: prices do.
     Lowering(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
              const PlannedCollectives* planned = nullptr);
-    /// Of devices that do the same one is lowered for all, from here on. Null: no two do.
-    const Folding* fold(const LoweringCache& cache);
+    /// Of devices that do the same, if any do, one is lowered for all, from here on.
+    void fold(const LoweringCache& cache);
     TaskGraph run();
-    /// After run(): tasks, with those of all devices.
-    [[nodiscard]] std::int64_t whole_size() const { return whole_size_; }
 
 private:
     /// A tensor in one micro-batch, as far as it is lowered.
@@ -56,7 +54,6 @@ private:
     Found lower(EventId event);
     void add_local_task(Tensor& tensor, std::size_t index, const TensorEvent& event);
     void add_local_buffer(Tensor& tensor, std::size_t index);
-    [[nodiscard]] std::int32_t copies_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] std::int32_t schedule_key_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
     [[nodiscard]] TaskId task_of(const PartBlock& block, int part) const;
@@ -75,7 +72,6 @@ private:
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
     std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block
-    std::int64_t whole_size_ = 0;
 };
 
 }  // namespace partita::plan

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plan/tasks/distinct_resources.h"
+
 namespace partita::plan {
 
 namespace {
@@ -11,6 +13,7 @@ class MemoryWalk {
 public:
     explicit MemoryWalk(const TaskGraph& graph)
         : graph_(graph),
+          distinct_(graph),
           users_left_(graph.buffers.size(), 1),  // the writer counts as a user
           last_on_(static_cast<std::size_t>(graph.resource_count)),
           ended_(graph.size(), 0),
@@ -27,7 +30,7 @@ public:
         for (const TaskId id : order) {
             const std::size_t i = id.index();
             const auto resource_set =
-                graph_.resource_sets[static_cast<std::size_t>(graph_.tasks[i].resource_set)];
+                distinct_.resources[static_cast<std::size_t>(graph_.tasks[i].resource_set)];
             for (const std::int32_t r : resource_set) {
                 TaskId& last = last_on_[static_cast<std::size_t>(r)];
                 if (last.valid()) end(last, id, visit);
@@ -62,6 +65,7 @@ private:
     }
 
     const TaskGraph& graph_;
+    DistinctResources distinct_;
     std::vector<std::int32_t> users_left_;
     std::vector<TaskId> last_on_;  ///< per resource
     std::vector<char> ended_;
@@ -83,6 +87,7 @@ std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> o
         const auto d = static_cast<std::size_t>(buffer.device);
         peak[d] = std::max(peak[d], walk.bytes(d));
     });
+    unfold(graph, peak);
     return peak;
 }
 
@@ -99,6 +104,7 @@ std::vector<MemoryByKind> peak_memory_by_kind(const TaskGraph& graph,
         peak[d] = walk.bytes(d);
         at_peak[d] = now[d];
     });
+    unfold(graph, at_peak);
     return at_peak;
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/min_heap.h"
+#include "plan/tasks/distinct_resources.h"
 
 namespace partita::plan {
 
@@ -69,6 +70,7 @@ class Simulation {
 public:
     Simulation(const TaskGraph& graph, Scheduler scheduler)
         : graph_(graph),
+          distinct_(graph),
           scheduler_(scheduler),
           waiting_(graph.predecessor_counts),
           ready_time_(graph.size(), 0),
@@ -105,10 +107,10 @@ public:
 private:
     [[nodiscard]] std::int64_t queue_free(std::size_t queue) const {
         std::int64_t free = 0;
-        for (const std::int32_t r : graph_.resource_sets[queue]) {
+        for (const std::int32_t r : distinct_.resources[queue]) {
             free = std::max(free, free_[static_cast<std::size_t>(r)]);
         }
-        for (const std::int32_t device : graph_.hosts_of(queue)) {
+        for (const std::int32_t device : distinct_.hosts_of(queue)) {
             free = std::max(free, launched_[static_cast<std::size_t>(device)]);
         }
         return free;
@@ -166,9 +168,9 @@ private:
         }
         const Task& task = graph_.tasks[id.index()];
         const std::int64_t end = candidate.start + task.duration.raw();
-        for (const std::int32_t r : graph_.resource_sets[at])
+        for (const std::int32_t r : distinct_.resources[at])
             free_[static_cast<std::size_t>(r)] = end;
-        for (const std::int32_t device : graph_.hosts_of(at))
+        for (const std::int32_t device : distinct_.hosts_of(at))
             launched_[static_cast<std::size_t>(device)] += task.launch.raw();
         timeline_.start[id.index()] = Time(candidate.start);
         timeline_.commit_order.push_back(id);
@@ -218,6 +220,7 @@ private:
     }
 
     const TaskGraph& graph_;
+    DistinctResources distinct_;
     Scheduler scheduler_;
     std::vector<Time> path_;
     std::vector<std::int32_t> waiting_;
@@ -239,6 +242,7 @@ void summarise(const TaskGraph& graph, Timeline& timeline) {
         if (is_communication(task)) continue;
         timeline.busy[static_cast<std::size_t>(task.device)] += task.duration;
     }
+    unfold(graph, timeline.busy);
 }
 
 }  // namespace
@@ -269,6 +273,7 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
     std::vector<std::int64_t> ready(graph.size(), 0);
     std::vector<std::int64_t> free(static_cast<std::size_t>(graph.resource_count), 0);
     std::vector<std::int64_t> launched(static_cast<std::size_t>(graph.device_count), 0);
+    const DistinctResources distinct(graph);
     Timeline timeline;
     timeline.start.resize(graph.size());
     for (const TaskId id : order) {
@@ -277,12 +282,12 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
         if (i >= graph.size() || waiting[i] != 0) return std::nullopt;
         waiting[i] = -1;
         const auto set = static_cast<std::size_t>(graph.tasks[i].resource_set);
-        const auto resources = graph.resource_sets[set];
+        const auto resources = distinct.resources[set];
         std::int64_t start = ready[i];
         for (const std::int32_t r : resources) {
             start = std::max(start, free[static_cast<std::size_t>(r)]);
         }
-        for (const std::int32_t device : graph.hosts_of(set)) {
+        for (const std::int32_t device : distinct.hosts_of(set)) {
             std::int64_t& by = launched[static_cast<std::size_t>(device)];
             start = std::max(start, by);
             by += graph.tasks[i].launch.raw();

@@ -42,7 +42,7 @@ struct Timeline {
     Time makespan;
     std::vector<Time> start;           ///< per task
     std::vector<TaskId> commit_order;  ///< all tasks
-    std::vector<Time> busy;            ///< per device: sum of its compute tasks
+    std::vector<Time> busy;            ///< of all devices: sum of their compute tasks
 };
 
 /// Longest path from the start of each task to the end of the graph, over durations alone.

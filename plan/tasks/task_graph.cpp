@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tasks/task_graph.h"
 
+#include <fmt/format.h>
+
+#include <numeric>
+
 #include "base/sha256.h"
 #include "plan/problem/problem.h"
 #include "plan/tasks/task_name.h"
@@ -59,10 +63,29 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
     return order;
 }
 
+std::int64_t TaskGraph::whole_size() const {
+    if (!is_folded()) return static_cast<std::int64_t>(size());
+    return std::accumulate(copies.begin(), copies.end(), std::int64_t{0});
+}
+
 CostCounts count_costs(const TaskGraph& graph) {
     CostCounts counts{};
-    for (const Task& task : graph.tasks) ++counts[static_cast<std::size_t>(task.source)];
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        counts[static_cast<std::size_t>(graph.tasks[i].source)] += graph.copies_of(i);
+    }
     return counts;
+}
+
+std::vector<std::int32_t> stands_for(const TaskGraph& graph) {
+    std::vector<std::int32_t> count(static_cast<std::size_t>(graph.device_count),
+                                    graph.is_folded() ? 0 : 1);
+    for (const std::int32_t device : graph.representatives)
+        ++count[static_cast<std::size_t>(device)];
+    return count;
+}
+
+std::string label_of(const std::string& name, std::int32_t stands_for) {
+    return stands_for > 1 ? fmt::format("{} x {}", name, stands_for) : name;
 }
 
 std::string digest(const TaskGraph& graph) {
@@ -87,6 +110,7 @@ std::string digest(const TaskGraph& graph) {
         sha.add(static_cast<std::int64_t>(graph.successors[i].size()));
         for (const TaskId next : graph.successors[i]) sha.add(std::int64_t{next.value});
     }
+    for (const std::int32_t device : graph.representatives) sha.add(std::int64_t{device});
     return "sha256:" + sha.finish();
 }
 

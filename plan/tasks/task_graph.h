@@ -27,6 +27,8 @@
 //
 // What of a gradient nobody gives (the positions between windows) is 0.
 //
+// A graph may be folded: of devices that do the same at the same time one has tasks, for all of them.
+//
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
 // stay below 2^62 when the graph is built, so that inner loops may add raw times unchecked.
@@ -165,7 +167,22 @@ struct TaskGraph {
     Csr<BufferId> writes;                  ///< buffers each task allocates
     std::vector<MemoryByKind> persistent;  ///< per device
 
+    /// Of a folded graph (plan/folding/folding.h), which has the tasks of one device of each class:
+    /// per device the one that stands for it; empty: all devices have their own.
+    std::vector<std::int32_t> representatives;
+    std::vector<std::int32_t> copies;  ///< of the same, per task: how many it stands for
+
     [[nodiscard]] std::size_t size() const { return tasks.size(); }
+    [[nodiscard]] bool is_folded() const { return !representatives.empty(); }
+    /// Tasks of all devices.
+    [[nodiscard]] std::int64_t whole_size() const;
+    [[nodiscard]] std::int32_t copies_of(std::size_t task) const {
+        return is_folded() ? copies[task] : 1;
+    }
+    /// Does the device have tasks of its own?
+    [[nodiscard]] bool has_own_tasks(std::int32_t device) const {
+        return !is_folded() || representatives[static_cast<std::size_t>(device)] == device;
+    }
     [[nodiscard]] std::span<const std::int32_t> hosts_of(std::size_t resource_set) const {
         if (resource_set >= hosts.rows()) return {};
         return hosts[resource_set];
@@ -195,7 +212,21 @@ std::vector<TaskId> topological_order(const TaskGraph& graph);
 /// Do they differ in their ordinal at most?
 bool have_one_name(const Task& a, const Task& b);
 
+/// Of all devices.
 CostCounts count_costs(const TaskGraph& graph);
+
+/// Of a folded graph: what is said of devices, said of those that they stand for, too.
+template <class Of>
+void unfold(const TaskGraph& graph, std::vector<Of>& per_device) {
+    for (std::size_t d = 0; d < graph.representatives.size(); ++d) {
+        per_device[d] = per_device[static_cast<std::size_t>(graph.representatives[d])];
+    }
+}
+
+/// Per device how many it stands for, itself among them; 0: another one stands for it.
+std::vector<std::int32_t> stands_for(const TaskGraph& graph);
+/// "node0/gpu0", or of a device that stands for others "node0/gpu0 x 8".
+std::string label_of(const std::string& name, std::int32_t stands_for);
 
 /// SHA-256 of tasks, edges and resource sets, durations included.
 std::string digest(const TaskGraph& graph);

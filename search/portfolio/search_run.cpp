@@ -227,7 +227,6 @@ SearchResult search(const Problem& problem, EngineOptions options,
     result.searcher = best.searcher;
     result.configuration = best.configuration;
     result.measured = best.measured;
-    result.tasks = engine.task_count(best.strategy);
     result.elapsed = engine.elapsed();
     const bool alone = engine.options().searchers.size() == 1 && !engine.options().start &&
                        status != Status::budget_exhausted;
@@ -238,12 +237,20 @@ SearchResult search(const Problem& problem, EngineOptions options,
 }
 
 plan::Plan make_plan(const Problem& problem, const SearchResult& result) {
+    return make_plan(
+        problem, result,
+        plan::price(problem, result.strategy, result.scheduler, plan::Listed::folded_if_many));
+}
+
+plan::Plan make_plan(const Problem& problem, const SearchResult& result,
+                     const plan::Priced& priced) {
     return plan::make_plan(problem, result.strategy,
                            {.searcher = result.searcher,
                             .scheduler = result.scheduler,
                             .seed = result.seed,
                             .evaluations = result.evaluations,
-                            .lower_bound = result.lower_bound});
+                            .lower_bound = result.lower_bound},
+                           priced);
 }
 
 }  // namespace partita::search

@@ -42,7 +42,6 @@ struct SearchResult {
     /// was tried: the constraints contradict, or there are more bytes to keep than memory).
     plan::Strategy strategy;
     plan::Evaluation evaluation;
-    std::size_t tasks = 0;
     Time lower_bound;
     std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)
     std::string limited_by;     ///< what the lower bound comes from (lower_bound.h)
@@ -82,5 +81,8 @@ SearchResult search(const plan::Problem& problem, EngineOptions options,
 
 /// plan::make_plan() of a result that has a strategy.
 plan::Plan make_plan(const plan::Problem& problem, const SearchResult& result);
+/// The same of what is priced already, by the result's scheduler.
+plan::Plan make_plan(const plan::Problem& problem, const SearchResult& result,
+                     const plan::Priced& priced);
 
 }  // namespace partita::search

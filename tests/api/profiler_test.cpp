@@ -288,7 +288,8 @@ TEST_F(ProfilerTest, PlanExecuteUpdateConverges) {
         options.searchers = search::parse_searchers("data-parallel,mcmc");
         options.evaluations = 300;
         const auto found = search::search(now, std::move(options));
-        const Priced priced = price_anew(now, found.strategy, plan::Scheduler::pct);
+        const plan::Priced priced =
+            plan::price(now, found.strategy, plan::Scheduler::pct, plan::Listed::all);
         const auto result = runtime_.execute({.problem = &now,
                                               .strategy = &found.strategy,
                                               .tasks = &priced.tasks,
@@ -328,10 +329,11 @@ TEST_F(ProfilerTest, PlansOfAllRoundsKeepTheirTasksByThePricesOfAllRounds) {
         for (const plan::Plan& plan : plans) {
             EXPECT_THAT(plan::verify(now, plan, {.ignore_costs = true}), testing::IsEmpty());
             const plan::Strategy strategy = plan::strategy_of(plan, now);
-            const Priced priced = price_as_planned(now, strategy, plan);
+            const plan::Priced priced = price_as_planned(now, strategy, plan);
             EXPECT_EQ(plan::collectives_of(now, priced.tasks), plan.collectives);
             EXPECT_EQ(priced.timeline->commit_order, plan.commit_order);
-            const Priced anew = price_anew(now, strategy, plan::Scheduler::pct);
+            const plan::Priced anew =
+                plan::price(now, strategy, plan::Scheduler::pct, plan::Listed::all);
             others += anew.tasks.size() != priced.tasks.size() ? 1 : 0;
             const auto result = runtime_.execute({.problem = &now,
                                                   .strategy = &strategy,

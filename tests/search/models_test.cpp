@@ -59,15 +59,12 @@ protected:
         const plan::Timeline timeline = simulate(tasks, plan::Scheduler::pct);
         EXPECT_EQ(timeline.commit_order.size(), tasks.size());
         plan::LoweringCache cache(problem);
-        const plan::FoldedTaskGraph folded = lower_folded(problem, strategy, cache);
-        EXPECT_EQ(folded.tasks, tasks.size());
-        folds_ = !folded.representatives.empty();
-        const plan::Timeline of_few = simulate(folded.graph, plan::Scheduler::pct);
+        const plan::TaskGraph folded = lower_folded(problem, strategy, cache);
+        EXPECT_EQ(folded.whole_size(), std::ssize(tasks.tasks));
+        folds_ = folded.is_folded();
+        const plan::Timeline of_few = simulate(folded, plan::Scheduler::pct);
         EXPECT_EQ(of_few.makespan, timeline.makespan);
-        for (std::size_t d = 0; d < folded.representatives.size(); ++d) {
-            const auto of = static_cast<std::size_t>(folded.representatives[d]);
-            EXPECT_EQ(of_few.busy[of], timeline.busy[d]) << d;
-        }
+        EXPECT_EQ(of_few.busy, timeline.busy);
     }
 
     bool folds_ = false;  ///< the strategy that was looked at last

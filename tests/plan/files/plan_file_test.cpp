@@ -11,10 +11,12 @@
 #include <functional>
 
 #include "base/error.h"
+#include "plan/evaluation/priced.h"
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "tests/plan/named_axes.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -330,6 +332,99 @@ TEST_F(PlanFile, OfAWorkloadNamesItsSchedulerAndListsNoOrder) {
     EXPECT_THAT(verify(problem, parse_plan(to_json(plan), "plan.json")), IsEmpty());
     plan.commit_order = {TaskId(0U), TaskId(1U), TaskId(2U)};
     EXPECT_THAT(verify(problem, plan).front(), HasSubstr("lists no order"));
+}
+
+/// 16 devices that do the same, and more than kMostListedTasks tasks.
+class FoldedPlanFile : public testing::Test {
+protected:
+    FoldedPlanFile()
+        : graph_(equal_layers(200)),
+          machine_(machine_of_nodes(2, 8)),
+          problem_(make_problem(graph_, machine_,
+                                {.mode = Mode::training,
+                                 .objective = Objective::step_time,
+                                 .policy = {.micro_batches = 4}})),
+          strategy_(samples_apart()) {}
+
+    Strategy samples_apart() {
+        const DeviceSet devices = DeviceSet::progression(0, 16, 1);
+        Strategy strategy;
+        strategy.policy = problem_.policy();
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const bool weight = graph_.ops()[i].kind == graph::OpKind::parameter;
+            strategy.ops.push_back(
+                {.config = {{weight ? Axis::replicas(16) : Axis::along(0, 16)}, devices}});
+        }
+        return strategy;
+    }
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    Problem problem_;
+    Strategy strategy_;
+};
+
+TEST_F(FoldedPlanFile, SaysWhatTheTasksOfAllDevicesSay) {
+    ASSERT_EQ(find_fault(problem_, strategy_), std::nullopt);
+    const Plan plan = make_plan(problem_, strategy_, {.searcher = "hand"});
+    const Priced all = price(problem_, strategy_, Scheduler::pct, Listed::all);
+    ASSERT_GT(std::ssize(all.tasks.tasks), kMostListedTasks);
+    EXPECT_TRUE(plan.folded);
+    EXPECT_EQ(plan.value, all.evaluation.value);
+    EXPECT_EQ(plan.devices, all.evaluation.devices);
+    const Priced few = price(problem_, strategy_, Scheduler::pct, Listed::folded_if_many);
+    EXPECT_EQ(few.memory, all.memory);
+    EXPECT_EQ(count_costs(few.tasks), count_costs(all.tasks));
+    EXPECT_EQ(label_of("gpu0", stands_for(few.tasks)[0]), "gpu0 x 16");
+    EXPECT_EQ(label_of("gpu0", stands_for(all.tasks)[0]), "gpu0");
+
+    const std::string text = to_json(plan);
+    const Plan again = parse_plan(text, "plan.json");
+    EXPECT_EQ(to_json(again), text);
+    EXPECT_THAT(text, HasSubstr(R"("folded": true})"));
+    EXPECT_TRUE(again.commit_order.empty());
+    EXPECT_TRUE(again.collectives.empty());
+    EXPECT_THAT(verify(problem_, again), IsEmpty());
+    EXPECT_THAT(verify(problem_, again, {.ignore_costs = true}), IsEmpty());
+    EXPECT_THAT(verify(problem_, again, {.ignore_digests = true}), IsEmpty());
+
+    const Plan whole = make_plan(problem_, strategy_, {.searcher = "hand"}, all);
+    EXPECT_FALSE(whole.folded);
+    EXPECT_EQ(whole.commit_order.size(), all.tasks.size());
+    EXPECT_EQ(whole.value, plan.value);
+    EXPECT_THAT(verify(problem_, whole), IsEmpty());
+}
+
+TEST_F(FoldedPlanFile, VerifyRefusesEachKindOfCorruption) {
+    const Plan good = make_plan(problem_, strategy_, {.searcher = "hand"});
+    const auto finding = [&](const std::function<void(Plan&)>& corrupt) {
+        Plan plan = good;
+        corrupt(plan);
+        const auto findings = verify(problem_, plan);
+        return findings.empty() ? "accepted" : findings.front();
+    };
+    EXPECT_THAT(finding([](Plan& plan) { plan.commit_order = {TaskId(0U)}; }),
+                HasSubstr("order: a folded plan names a scheduler and lists no order"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.collectives = {{"all-reduce w0 gpu0"}}; }),
+                HasSubstr("collectives: a folded plan lists none"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.scheduler = "none"; }),
+                HasSubstr("search: scheduler is fifo, rank, pct or msr, not 'none'"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.scheduler = "rank"; }), testing::Ne("accepted"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.task_graph_digest.back() ^= 1; }),
+                HasSubstr("task graph: the plan was made for digest"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.value -= Time{1}; }), HasSubstr("value_ps"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.devices[9].memory -= Bytes{1}; }),
+                HasSubstr("prediction: devices differ"));
+    EXPECT_THAT(finding([](Plan& plan) { plan.folded = false; }),
+                HasSubstr("collectives[0]: the plan has nothing more"));
+}
+
+TEST_F(PlanFile, OfFewTasksIsNotFolded) {
+    EXPECT_FALSE(plan_.folded);
+    EXPECT_EQ(to_json(plan_).find("folded"), std::string::npos);
+    Plan plan = plan_;
+    plan.folded = true;
+    EXPECT_NE(first_finding(plan), "accepted");
 }
 
 TEST_F(PlanFile, ReadingIsStrict) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/table.h"
+
+namespace partita::cli {
+
+/// A table in which neighbours that agree in all but their names share a row: "gpu0 .. gpu7" with
+/// their number.
+class FoldedTable {
+public:
+    /// The first one is that of names.
+    explicit FoldedTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+    void add(const std::string& name, std::vector<std::string> cells, std::int64_t weight = 0);
+    /// The `most` heaviest rows, of equals the first, in the order in which they came; how many the
+    /// others are in a last line: "12 " and `others` in the plural. "" when there are no rows.
+    [[nodiscard]] std::string to_text(std::size_t most = std::numeric_limits<std::size_t>::max(),
+                                      std::string_view others = {}) const;
+
+private:
+    struct Row {
+        std::string first;
+        std::string last;
+        std::int64_t count = 1;
+        std::int64_t weight = 0;
+        std::vector<std::string> cells;
+    };
+    [[nodiscard]] std::vector<std::size_t> heaviest(std::size_t most) const;
+
+    std::vector<Column> columns_;
+    std::vector<Row> rows_;
+};
+
+}  // namespace partita::cli

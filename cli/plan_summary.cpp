@@ -212,7 +212,7 @@ std::string PlanSummary::json(const std::string& plan_file, const plan::Priced* 
                  {"evaluations", result_.evaluations},
                  {"elapsed_s", seconds},
                  {"evaluations_per_s", rate},
-                 {"tasks", priced ? Json(priced->tasks.whole_size()) : Json(nullptr)},
+                 {"tasks", priced ? priced->tasks.whole_size() : 0},
                  {"acceptance_rate", or_null(result_.acceptance_rate)},
                  {"baselines", baselines_json(result_)},
                  {"devices", devices_json(problem, result_.evaluation, memory)},

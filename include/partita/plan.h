@@ -100,7 +100,7 @@ public:
     [[nodiscard]] OpPlan op(std::string_view name) const;
     /// By device number.
     [[nodiscard]] std::vector<DeviceUse> devices() const;
-    /// In the order of their tasks.
+    /// In the order of their tasks; none of a plan that is folded (PlanOptions::fold).
     [[nodiscard]] std::vector<CollectivePlan> collectives() const;
     [[nodiscard]] Machine machine() const;
 

@@ -137,8 +137,11 @@ Found evaluate_folded(const Problem& problem, const Plan& plan, const Strategy& 
     const auto scheduler = scheduler_of(plan, findings);
     if (!scheduler) return std::nullopt;
     Priced priced = price(problem, strategy, *scheduler, Listed::folded_if_many);
-    if (options.same_costs())
+    if (options.same_costs()) {
+        if (!priced.tasks.is_folded())
+            findings.emplace_back("order: the plan is folded, and its tasks are few or all differ");
         check_digest("task graph", plan.task_graph_digest, digest(priced.tasks), findings);
+    }
     return std::move(priced.evaluation);
 }
 

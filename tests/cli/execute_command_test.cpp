@@ -80,6 +80,24 @@ TEST_F(Execute, OfTrainingEqualsOneDevice) {
     EXPECT_EQ(summary["devices"].size(), 2);
 }
 
+// Folded plans say strategy and scheduler, and list no tasks; they are of machines that are not here.
+TEST_F(Execute, OfAFoldedPlanRunsTheTasksOfAllDevices) {
+    plan({"--batch", "8", "--mode", "training"});
+    json folded = written_plan();
+    const std::size_t tasks = folded["order"]["commit"].size();
+    folded["order"].erase("commit");
+    folded["order"]["folded"] = true;
+    folded["collectives"] = json::array();
+    write("plan.json", folded.dump());
+    const Outcome result = execute({"--check", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_TRUE(json::parse(result.out)["check"]["ok"].get<bool>());
+    EXPECT_EQ(json::parse(result.out)["tasks"], tasks);
+    const Outcome verified = run({"verify", "plan.json", mlp_});
+    EXPECT_EQ(verified.code, 6) << "its tasks are few";
+    EXPECT_THAT(verified.out + verified.err, HasSubstr("order: the plan is folded"));
+}
+
 TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
     const std::string data = example("runnable/mlp/test_data_set_0");
     plan({"--inputs", data});

@@ -46,7 +46,7 @@ ARROWS = {
     "plan/incremental": "base plan/evaluation plan/legality plan/lowering plan/problem "
                         "plan/simulation plan/strategy plan/tasks plan/tensors",
     "plan/files": "base cost/collectives cost/machine plan/evaluation plan/legality plan/lowering "
-                  "plan/problem plan/simulation plan/strategy",
+                  "plan/problem plan/strategy",
     "plan/exporters": "base graph plan/layout plan/problem plan/simulation plan/strategy "
                       "plan/tasks",
     "search/support": "",

@@ -25,6 +25,7 @@ struct Drawn {
           machine(plan::switched_machine(devices)),
           problem(plan::make_problem(graph, machine)) {
         timeline.busy.resize(static_cast<std::size_t>(devices));
+        tasks.device_count = devices;
     }
     /// Times in nanoseconds.
     void add(plan::TaskKind kind, int device, std::int64_t start, std::int64_t duration) {
@@ -85,6 +86,20 @@ TEST(TimelinePicture, FoldsManyDevicesAndCountsThem) {
     EXPECT_THAT(text, HasSubstr("  gpu16"));  // the 24 busiest are gpu16 .. gpu39
     EXPECT_THAT(text, Not(HasSubstr("  gpu15")));
     EXPECT_THAT(text, HasSubstr("16 more devices up to 40.0 % busy, 10 devices without work"));
+}
+
+// gpu1 stands for itself and gpu2; gpu3 and gpu0 look the same.
+TEST(TimelinePicture, DevicesThatDoTheSameShareARow) {
+    Drawn drawn(4);
+    for (const int d : {0, 3}) drawn.add(plan::TaskKind::forward, d, 0, 15'000);
+    drawn.add(plan::TaskKind::forward, 1, 15'000, 15'000);
+    drawn.tasks.representatives = {0, 1, 1, 3};
+    drawn.tasks.copies = {1, 1, 2};
+    plan::unfold(drawn.tasks, drawn.timeline.busy);
+    EXPECT_EQ(drawn.text(),
+              "timeline of 30.0 us, 1.00 us per column\n"
+              "  gpu0 x 2            ###############                 50.0 %\n"
+              "  gpu1 x 2                           ###############  50.0 %\n");
 }
 
 TEST(TimelinePicture, OfNothingIsEmpty) {

@@ -215,7 +215,7 @@ private:
         std::string name;
         const plan::Problem* problem = nullptr;
         plan::Strategy strategy;
-        api::Priced priced;
+        plan::Priced priced;
         std::vector<Time> measured;            ///< per round the median
         std::vector<runtime::TaskTime> times;  ///< in the quickest round
     };
@@ -223,7 +223,7 @@ private:
     void add(const plan::Problem& problem, const std::string& name, plan::Strategy strategy,
              plan::Scheduler scheduler) {
         if (name.find(options_.strategy) == std::string::npos) return;
-        api::Priced priced = api::price_anew(problem, strategy, scheduler);
+        plan::Priced priced = plan::price(problem, strategy, scheduler, plan::Listed::all);
         if (!seen_.insert({digest(priced.tasks), scheduler}).second) return;
         candidates_.push_back({.name = name,
                                .problem = &problem,

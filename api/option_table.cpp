@@ -8,6 +8,7 @@
 
 #include "api/option_fields.h"
 #include "base/error.h"
+#include "plan/evaluation/priced.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::api {
@@ -35,6 +36,7 @@ std::string_view title_of(OptionSet set) {
 std::span<const OptionRow> option_table() {
     using P = PlanOptions;
     static_assert(plan::kMostChosenMicroBatches == 16, "the help of --micro-batches says 16");
+    static_assert(plan::kMostListedTasks == 100'000, "the help of --no-fold says 100,000");
     static const std::array kOptions = {
         OptionRow{
             .option = "--framework",

@@ -2,8 +2,6 @@
 #include "cli/folded_table.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace partita::cli {
@@ -15,18 +13,8 @@ void FoldedTable::add(const std::string& name, std::vector<std::string> cells,
         ++rows_.back().count;
         return;
     }
-    rows_.push_back({name, name, 1, weight, std::move(cells)});
-}
-
-std::vector<std::size_t> FoldedTable::heaviest(std::size_t most) const {
-    std::vector<std::size_t> rows(rows_.size());
-    std::iota(rows.begin(), rows.end(), std::size_t{0});
-    if (rows.size() <= most) return rows;
-    std::ranges::stable_sort(rows, std::greater{},
-                             [&](std::size_t row) { return rows_[row].weight; });
-    rows.resize(most);
-    std::ranges::sort(rows);
-    return rows;
+    rows_.push_back({name, name, 1, std::move(cells)});
+    weights_.push_back(weight);
 }
 
 std::string FoldedTable::to_text(std::size_t most, std::string_view others) const {
@@ -37,7 +25,7 @@ std::string FoldedTable::to_text(std::size_t most, std::string_view others) cons
     std::vector<Column> columns = columns_;
     if (counted) columns.insert(columns.begin() + 1, Column{.title = "", .align = Align::right});
     Table table(std::move(columns));
-    for (const std::size_t i : heaviest(most)) {
+    for (const std::size_t i : largest(weights_, most)) {
         const Row& row = rows_[i];
         left_out -= row.count;
         std::vector<std::string> cells = {row.count == 1 ? row.first

@@ -30,13 +30,12 @@ private:
         std::string first;
         std::string last;
         std::int64_t count = 1;
-        std::int64_t weight = 0;
         std::vector<std::string> cells;
     };
-    [[nodiscard]] std::vector<std::size_t> heaviest(std::size_t most) const;
 
     std::vector<Column> columns_;
     std::vector<Row> rows_;
+    std::vector<std::int64_t> weights_;  ///< the same
 };
 
 }  // namespace partita::cli

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 namespace partita::cli {
 namespace {
@@ -45,6 +47,17 @@ std::string Table::to_text(int indent) const {
         add_line([&](std::size_t c) -> const std::string& { return row[c]; });
     }
     return text;
+}
+
+std::vector<std::size_t> largest(const std::vector<std::int64_t>& weights, std::size_t most) {
+    std::vector<std::size_t> positions(weights.size());
+    std::iota(positions.begin(), positions.end(), std::size_t{0});
+    if (positions.size() <= most) return positions;
+    std::ranges::stable_sort(positions, std::greater{},
+                             [&](std::size_t position) { return weights[position]; });
+    positions.resize(most);
+    std::ranges::sort(positions);
+    return positions;
 }
 
 std::size_t display_width(std::string_view text) {

@@ -3,6 +3,8 @@
 // Tables for people: aligned columns two spaces apart, the same on a terminal and in a pipe.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +32,9 @@ private:
     std::vector<Column> columns_;
     std::vector<std::vector<std::string>> rows_;
 };
+
+/// Positions of the `most` largest weights, of equals the first, rising.
+std::vector<std::size_t> largest(const std::vector<std::int64_t>& weights, std::size_t most);
 
 /// Columns that `text` (UTF-8) takes; wide characters count as one.
 std::size_t display_width(std::string_view text);

@@ -7,9 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -50,20 +48,16 @@ public:
             return;
         }
         const auto [known, is_new] = by_text_.emplace(std::move(text), rows_.size());
-        if (is_new) rows_.push_back({name, known->first, busy, 0});
+        if (is_new) {
+            rows_.push_back({name, known->first, 0});
+            busy_.push_back(busy.raw());
+        }
         rows_[known->second].count += count;
     }
 
     /// The kMaxRows busiest (of equals the first) in their order, and how many others there are.
     [[nodiscard]] std::string text() const {
-        std::vector<std::size_t> shown(rows_.size());
-        std::iota(shown.begin(), shown.end(), std::size_t{0});
-        if (shown.size() > kMaxRows) {
-            std::ranges::stable_sort(shown, std::greater{},
-                                     [&](std::size_t row) { return rows_[row].busy; });
-            shown.resize(kMaxRows);
-            std::ranges::sort(shown);
-        }
+        const std::vector<std::size_t> shown = largest(busy_, kMaxRows);
         std::string text;
         for (const std::size_t row : shown) {
             const Row& of = rows_[row];
@@ -76,7 +70,6 @@ private:
     struct Row {
         std::string name;  ///< of the first device
         std::string text;
-        Time busy;
         std::int32_t count = 0;
     };
 
@@ -87,7 +80,7 @@ private:
         for (std::size_t row = 0; row < rows_.size(); ++row) {
             if (std::ranges::binary_search(shown, row)) continue;
             working += rows_[row].count;
-            most = std::max(most, rows_[row].busy);
+            most = std::max(most, Time(busy_[row]));
         }
         std::string text;
         if (working > 0) {
@@ -101,6 +94,7 @@ private:
 
     Time whole_;
     std::vector<Row> rows_;
+    std::vector<std::int64_t> busy_;  ///< the same, in picoseconds
     std::map<std::string, std::size_t> by_text_;
     std::int64_t idle_ = 0;
 };

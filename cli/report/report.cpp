@@ -50,14 +50,14 @@ std::string devices(const ReportInput& input) {
         const plan::DeviceSet& of = input.strategy.config(OpId(i)).devices;
         for (int part = 0; part < of.size(); ++part) ++ops[static_cast<std::size_t>(of[part])];
     }
-    const auto told =
-        input.tasks == nullptr ? std::vector<std::int32_t>{} : plan::stands_for(*input.tasks);
+    const auto told = input.tasks == nullptr ? std::vector<std::int32_t>(ops.size(), 1)
+                                             : plan::stands_for(*input.tasks);
     std::size_t d = 0;
     return json_array(input.problem.machine().devices(), [&](const cost::Device& device) {
         const plan::DeviceUse& use = input.evaluation.devices[d];
         const Bytes capacity = input.problem.constraints().memory_capacity(static_cast<int>(d));
         const std::string kinds = input.memory.empty() ? "[]" : kinds_of(input.memory[d]);
-        const std::int32_t alike = input.tasks == nullptr ? 1 : told[d];
+        const std::int32_t alike = told[d];
         return fmt::format(
             R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{},"alike":{}}})",
             json_quoted(device.name), use.busy.raw(), use.memory.raw(), capacity.raw(), kinds,

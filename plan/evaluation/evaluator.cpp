@@ -49,10 +49,9 @@ public:
         evaluation.value = value_of(graph, evaluation);
         return evaluation;
     }
-    std::size_t task_count(const Strategy& strategy) override {
-        return static_cast<std::size_t>(
-            lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_))
-                .graph.whole_size());
+    std::int64_t task_count(const Strategy& strategy) override {
+        return lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_))
+            .graph.whole_size();
     }
 
 protected:

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,7 +57,7 @@ public:
     /// Not thread-safe: one object per thread.
     [[nodiscard]] virtual Evaluation evaluate(const Strategy& strategy) = 0;
     /// Tasks of the whole iteration, on all devices.
-    [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
+    [[nodiscard]] virtual std::int64_t task_count(const Strategy& strategy) = 0;
 };
 
 /// Is the value the makespan of the simulated task graph? Not so for throughput, and under given

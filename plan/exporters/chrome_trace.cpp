@@ -66,9 +66,10 @@ private:
         return tasks_.resource_sets[static_cast<std::size_t>(at(task).resource_set)];
     }
 
-    /// Of devices that others stand for nothing is shown.
-    [[nodiscard]] bool has_row(std::int32_t resource) const {
-        return resource >= 3 * tasks_.device_count || tasks_.has_own_tasks(resource / 3);
+    /// How many of its kind the resource stands for; 0: nothing is shown of it. A channel is one.
+    [[nodiscard]] std::int32_t alike(std::int32_t resource) const {
+        const auto device = static_cast<std::size_t>(resource) / 3;
+        return device < stands_for_.size() ? stands_for_[device] : 1;
     }
 
     [[nodiscard]] Time end(TaskId task) const { return start(task) + at(task).duration; }
@@ -85,15 +86,13 @@ private:
         for (const Task& task : tasks_.tasks) {
             for (const auto resource :
                  tasks_.resource_sets[static_cast<std::size_t>(task.resource_set)]) {
-                if (has_row(resource)) used[static_cast<std::size_t>(resource)] = 1;
+                used[static_cast<std::size_t>(resource)] = 1;
             }
         }
         for (std::int32_t resource = 0; resource < tasks_.resource_count; ++resource) {
-            if (used[static_cast<std::size_t>(resource)] == 0) continue;
-            const std::size_t device = static_cast<std::size_t>(resource) / 3;
+            if (used[static_cast<std::size_t>(resource)] == 0 || alike(resource) == 0) continue;
             event(R"("tid":{},"ph":"M","name":"thread_name","args":{{"name":{}}}}})", resource,
-                  json_quoted(label_of(resource_name(problem_, resource),
-                                       device < stands_for_.size() ? stands_for_[device] : 1)));
+                  json_quoted(label_of(resource_name(problem_, resource), alike(resource))));
             event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
                   resource);
         }
@@ -173,7 +172,7 @@ private:
         const Task& task = at(id);
         const auto name = json_quoted(task_name(problem_, task));
         for (const auto resource : resources(id)) {
-            if (!has_row(resource)) continue;
+            if (alike(resource) == 0) continue;
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
                   resource, name, name_of(task.kind), to_microseconds(start(id)),
@@ -198,7 +197,7 @@ private:
     void add_arrows(TaskId collective) {
         const auto ranks = devices_of(collective, true);
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-            if (!tasks_.has_own_tasks(ranks[rank])) continue;
+            if (stands_for_[static_cast<std::size_t>(ranks[rank])] == 0) continue;
             const std::int32_t row = row_on(collective, ranks[rank]);
             if (const TaskId from = neighbour_of(producers_, collective, rank); from.valid()) {
                 const std::int64_t id = next_flow_++;

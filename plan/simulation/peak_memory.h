@@ -18,10 +18,10 @@
 
 namespace partita::plan {
 
-/// What each device holds all along.
+/// What each device that has tasks of its own holds all along.
 std::vector<Bytes> persistent_bytes(const TaskGraph& graph);
 
-/// Peak bytes per device, of folded graphs as well, for a commit order (a permutation of all tasks).
+/// Peak bytes of all devices, of folded graphs too, for a commit order (a permutation of all tasks).
 std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> order);
 
 /// The same, told apart: what each device holds when it first holds most.
@@ -35,7 +35,8 @@ struct MemoryStep {
     Bytes bytes;
 };
 
-/// The whole course of devices that have tasks of their own, for traces and reports; its maxima are peak_memory().
+/// The whole course, for traces and reports, of devices that have tasks of their own; its maxima are
+/// peak_memory().
 std::vector<MemoryStep> memory_course(const TaskGraph& graph, std::span<const TaskId> order);
 
 }  // namespace partita::plan

@@ -110,7 +110,7 @@ private:
         for (const std::int32_t r : distinct_.resources[queue]) {
             free = std::max(free, free_[static_cast<std::size_t>(r)]);
         }
-        for (const std::int32_t device : distinct_.hosts_of(queue)) {
+        for (const std::int32_t device : distinct_.hosts[queue]) {
             free = std::max(free, launched_[static_cast<std::size_t>(device)]);
         }
         return free;
@@ -170,7 +170,7 @@ private:
         const std::int64_t end = candidate.start + task.duration.raw();
         for (const std::int32_t r : distinct_.resources[at])
             free_[static_cast<std::size_t>(r)] = end;
-        for (const std::int32_t device : distinct_.hosts_of(at))
+        for (const std::int32_t device : distinct_.hosts[at])
             launched_[static_cast<std::size_t>(device)] += task.launch.raw();
         timeline_.start[id.index()] = Time(candidate.start);
         timeline_.commit_order.push_back(id);
@@ -287,7 +287,7 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
         for (const std::int32_t r : resources) {
             start = std::max(start, free[static_cast<std::size_t>(r)]);
         }
-        for (const std::int32_t device : distinct.hosts_of(set)) {
+        for (const std::int32_t device : distinct.hosts[set]) {
             std::int64_t& by = launched[static_cast<std::size_t>(device)];
             start = std::max(start, by);
             by += graph.tasks[i].launch.raw();

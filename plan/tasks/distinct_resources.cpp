@@ -2,6 +2,7 @@
 #include "plan/tasks/distinct_resources.h"
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace partita::plan {
@@ -37,8 +38,8 @@ Csr<std::int32_t> without_twins(const Csr<std::int32_t>& sets, const std::vector
     std::vector<std::int32_t> first;  // by class
     Csr<std::int32_t> distinct;
     for (std::size_t set = 0; set < sets.rows(); ++set) {
-        for (const std::int32_t member : sets[set]) {
-            if (is_used[set] == 0) break;
+        const auto members_of = is_used[set] == 0 ? std::span<const std::int32_t>{} : sets[set];
+        for (const std::int32_t member : members_of) {
             const std::size_t of = class_of[static_cast<std::size_t>(member)];
             if (of >= first.size()) first.resize(of + 1, kNone);
             if (first[of] == kNone) first[of] = member;
@@ -58,6 +59,8 @@ DistinctResources::DistinctResources(const TaskGraph& graph) {
         without_twins(graph.resource_sets, is_used, static_cast<std::size_t>(graph.resource_count));
     if (graph.hosts.rows() > 0) {
         hosts = without_twins(graph.hosts, is_used, static_cast<std::size_t>(graph.device_count));
+    } else {
+        hosts.offsets.assign(graph.resource_sets.rows() + 1, 0);
     }
 }
 

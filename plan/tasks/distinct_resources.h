@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resource sets without twins. Resources that are in the same sets of a graph's tasks are busy at the
-// same times, so that one of them tells for all: a collective of a thousand ranks occupies their
+// Resource sets without twins. Resources that are in the same sets of a graph's tasks are busy at
+// the same times, so that one of them tells for all: a collective of a thousand ranks occupies their
 // thousand send rows, and where they do nothing else apart, one.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/csr.h"
 #include "plan/tasks/task_graph.h"
@@ -18,12 +16,7 @@ struct DistinctResources {
     explicit DistinctResources(const TaskGraph& graph);
 
     Csr<std::int32_t> resources;  ///< per resource set of the graph, rising
-    Csr<std::int32_t> hosts;      ///< the same; no rows where launching is free
-
-    [[nodiscard]] std::span<const std::int32_t> hosts_of(std::size_t resource_set) const {
-        if (resource_set >= hosts.rows()) return {};
-        return hosts[resource_set];
-    }
+    Csr<std::int32_t> hosts;      ///< the same; empty rows where launching is free
 };
 
 }  // namespace partita::plan

@@ -27,7 +27,7 @@
 //
 // What of a gradient nobody gives (the positions between windows) is 0.
 //
-// A graph may be folded: of devices that do the same at the same time one has tasks, for all of them.
+// A graph may be folded: of devices that do the same at the same time one has tasks, for all.
 //
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
@@ -178,10 +178,6 @@ struct TaskGraph {
     [[nodiscard]] std::int64_t whole_size() const;
     [[nodiscard]] std::int32_t copies_of(std::size_t task) const {
         return is_folded() ? copies[task] : 1;
-    }
-    /// Does the device have tasks of its own?
-    [[nodiscard]] bool has_own_tasks(std::int32_t device) const {
-        return !is_folded() || representatives[static_cast<std::size_t>(device)] == device;
     }
     [[nodiscard]] std::span<const std::int32_t> hosts_of(std::size_t resource_set) const {
         if (resource_set >= hosts.rows()) return {};

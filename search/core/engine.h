@@ -178,7 +178,7 @@ public:
     [[nodiscard]] bool improved_since(std::int64_t evaluations) const;
 
     /// Of that strategy: what one evaluation costs, the same number on every host.
-    [[nodiscard]] std::size_t task_count(const plan::Strategy& strategy) {
+    [[nodiscard]] std::int64_t task_count(const plan::Strategy& strategy) {
         return pool_.evaluator(0).task_count(strategy);
     }
 

@@ -69,7 +69,7 @@ private:
         McmcOptions mcmc;
         if (engine.spent()) return mcmc;
         const auto ops = static_cast<std::int64_t>(engine.problem().graph().op_count());
-        auto tasks = static_cast<std::int64_t>(engine.task_count(*engine.best()));
+        std::int64_t tasks = engine.task_count(*engine.best());
         const bool ordered = engine.best()->policy.schedule != plan::Schedule{};
         if (ordered) tasks *= options_.ordered;
         mcmc.own_budget = true;

@@ -48,7 +48,7 @@ TEST(DistinctResources, SetsWithoutTasksTellNothingApart) {
     const DistinctResources distinct(graph);
     EXPECT_THAT(row(distinct.resources, 0), ElementsAre(0));
     EXPECT_THAT(row(distinct.resources, 1), IsEmpty());
-    EXPECT_THAT(distinct.hosts_of(0), IsEmpty()) << "launching is free";
+    EXPECT_THAT(row(distinct.hosts, 0), IsEmpty()) << "launching is free";
 }
 
 TEST(DistinctResources, HostsToo) {

@@ -181,8 +181,9 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
     app.add_option(
            "--fuse", options.fuse,
            "pointwise ops that run as one kernel: silu, swiglu, weighted-swiglu, gelu, gelu-tanh, "
-           "bias-gelu, or an expression such as 'Mul(Mul(g, Sigmoid(g)), u)'; transposes: they are "
-           "views that move nothing; unaligned-products: rows that are no multiples of 16 bytes "
+           "bias-gelu, or an expression such as 'Mul(Mul(g, Sigmoid(g)), u)'; linear: MatMul and "
+           "its bias are one kernel; transposes: they are views that move nothing; "
+           "unaligned-products: rows that are no multiples of 16 bytes "
            "make matrix products slow; may be repeated")
         ->type_name("KERNEL")
         ->allow_extra_args(false)

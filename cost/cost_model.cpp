@@ -42,6 +42,16 @@ Time Share::of(Time time) const {
 
 namespace {
 
+/// Of the kernel that goes with the op's.
+Time time_beside(const Work& work, const Device& device) {
+    const auto family = kernel_family_of(work.beside, /*batched=*/false);
+    if (!family) return {};
+    const KernelCurve* const curve = device.kernels->find(
+        *family, /*backward=*/false, work.dtype, graph::ProductType::as_stored, graph::kWideRow);
+    if (curve == nullptr) return {};
+    return curve->time({}, transfer_time(work.beside_bytes, device.memory_bandwidth));
+}
+
 const KernelCurve* curve_of(const Work& work, const Device& device) {
     if (work.alias || !device.kernels) return nullptr;
     const auto family = kernel_family_of(work.type, work.batched);
@@ -65,7 +75,8 @@ std::optional<Price> Roofline::price(const Work& work, const Device& device) con
     if (const KernelCurve* const curve = curve_of(work, device)) {
         const Time time = curve->time(compute_time(work.flops, peak),
                                       transfer_time(work.bytes, device.memory_bandwidth));
-        return Price{.time = std::max(time, device.launch_interval), .source = CostSource::fitted};
+        return Price{.time = std::max(time, device.launch_interval) + time_beside(work, device),
+                     .source = CostSource::fitted};
     }
     const Time compute = compute_time(work.flops, reached(peak, device.compute_efficiency));
     const Time memory =

@@ -48,6 +48,10 @@ struct Work {
     const WorkSignature* signature = nullptr;  ///< null: not asked for (CostModel::uses_signatures)
     std::int64_t elements = -1;  ///< of work on elements alone: how many; -1: of an op
     std::string_view variant;    ///< of such work: optimizer, or loss
+    /// What a kernel of its own moves that goes with the op's: the sum that is a bias's gradient,
+    /// a bias that is added behind a convolution. Priced where there are curves of kernels.
+    std::string_view beside;  ///< operator; empty: no such kernel
+    Bytes beside_bytes;
 };
 
 enum class CostSource : std::uint8_t { given, measured, interpolated, fitted, analytic };

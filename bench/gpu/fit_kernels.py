@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ROOT / "data" / "profiles"
 WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4}
 STEPS = 400
+# A plan counts the backward of two products as twice their forward; attention's own five products are in its constants.
+BACKWARD_PASSES = 2
 # Rows that take less than this were bound by the host that launched them, where a source timed calls one by one.
 HOST_BOUND_US = 300.0
 
@@ -136,14 +138,31 @@ def torch_batched(folder, kind, peaks):
 
 
 def torch_attention(folder, phase, peaks):
-    """All scores, as for a mask that nobody looks through; the gradients of three operands take thrice the forward."""
+    """All scores, as for a mask that nobody looks through."""
     for row in rows_of(f"{folder}/attention.csv"):
         if row["phase"] == phase and row["causal"] == "0":
             batch, heads, length, head = (int(row[each]) for each in ("batch", "heads", "length", "head"))
-            passes = 3 if phase == "backward" else 1
+            passes = BACKWARD_PASSES if phase == "backward" else 1
             tensors = 8 if phase == "backward" else 4
             yield Row(4.0 * passes * batch * heads * length * length * head,
                       2 * tensors * batch * heads * length * head, peaks, float(row["time_us"]))
+
+
+# Their masks hide what comes later, which the kernel then does not compute.
+CAUSAL_MODELS = {"gpt2-small", "gpt2-large"}
+
+
+def step_attention(folder, phase, kind, peaks):
+    """The memory-efficient attention that PyTorch has for float32, in training steps; TF32 does not change it."""
+    for row in rows_of(f"{folder}/step_operators.csv"):
+        if (row["mode"], row["type"], row["operator"]) != ("training", kind, f"aten::_efficient_attention_{phase}"):
+            continue
+        batch, length, heads, head = (int(each) for each in row["shapes"].split()[0].split("x"))
+        passes = BACKWARD_PASSES if phase == "backward" else 1
+        tensors = 8 if phase == "backward" else 4
+        seen = length / 2 if row["model"] in CAUSAL_MODELS else length
+        yield Row(4.0 * passes * batch * heads * length * seen * head, 4 * tensors * batch * heads * length * head, peaks,
+                  float(row["device_us"]) / int(row["calls"]))
 
 
 # Operator to how many times it reads or writes a rows x columns matrix.
@@ -205,7 +224,7 @@ def simumax_attention(gpu, phase, peaks):
         if row["phase"] == {"forward": "fwd", "backward": "bwd"}[phase]:
             batch, length, heads, key_heads, inner, outer = (
                 int(row[each]) for each in ("batch", "seq_len", "heads", "kv_heads", "qk_dim", "v_dim"))
-            passes = 3 if phase == "backward" else 1
+            passes = BACKWARD_PASSES if phase == "backward" else 1
             flops = passes * 2.0 * batch * heads * length * length * (inner + outer) / 2
             tensors = 2 if phase == "backward" else 1
             nbytes = tensors * 2 * batch * length * (heads + key_heads) * (inner + outer)
@@ -264,6 +283,10 @@ def hopper(folder="h200"):
         yield "batched-product", "forward", [kind], source + "batched_products.csv", torch_batched(folder, kind, peaks[kind]), None
     for phase in ("forward", "backward"):
         yield "attention", phase, ["bfloat16"], source + "attention.csv", torch_attention(folder, phase, peaks["bfloat16"]), None
+        if folder == "h200":  # steps were not taken apart on others
+            for kind in ("float32", "tf32"):
+                yield ("attention", phase, [kind], source + "step_operators.csv", step_attention(folder, phase, kind, peaks[kind]),
+                       ("hopper", "bfloat16"))
         for kind in ("bfloat16", "tf32", "float32"):
             yield ("convolution", phase, [kind], source + "convolution.csv", torch_convolution(folder, kind, phase, peaks[kind]),
                    None)
@@ -351,9 +374,10 @@ def table(name, done):
     entries = []
     for family, phase, types, source, rows, start_of, *row_bytes in families():
         start = None
-        if start_of:
-            start = next(each["start_ps"] for each in done[start_of] if
-                         each["family"] == family and each["phase"] == phase and types[0] in each["types"] and
+        if start_of:  # a table's, of the same type or of the one that is named
+            start_table, start_type = start_of if isinstance(start_of, tuple) else (start_of, types[0])
+            start = next(each["start_ps"] for each in (entries if start_table == name else done[start_table]) if
+                         each["family"] == family and each["phase"] == phase and start_type in each["types"] and
                          "row_bytes" not in each) / 1e6
         made = entry(family, phase, types, source, rows, start, *row_bytes)
         if made:

@@ -87,6 +87,28 @@ def measure_products(folder, pool, draw):
                       ("float16", ("TN",), 3)))
 
 
+def measure_linear(folder, pool, _):
+    """A product with its bias: as one call (addmm, as F.linear has it), as an addition behind it, and without."""
+    table = Table(folder, "linear", ("type", "bias", "m", "k", "n"))
+    shapes = [(rows, k, n) for k, n in ((768, 768), (768, 2304), (768, 3072), (3072, 768), (1024, 4096), (4096, 1024),
+                                        (4096, 4096), (4096, 16384)) for rows in (512, 2048, 8192, 16384)]
+    for kind in ("bfloat16", "tf32", "float32"):
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+        dtype = TYPES.get(kind, torch.float32)
+        for m, k, n in shapes:
+            turns = timing.turns_for(dtype.itemsize * (m * k + k * n + m * n))
+            for bias in ("none", "inside", "behind"):
+                def make(bias=bias, m=m, k=k, n=n, dtype=dtype):
+                    x, weight, row = pool.cut((m, k), dtype), pool.cut((n, k), dtype), pool.cut((n,), dtype)
+                    if bias == "inside":
+                        return lambda: torch.addmm(row, x, weight.t())
+                    return (lambda: torch.mm(x, weight.t()) + row) if bias == "behind" else lambda: torch.mm(x, weight.t())
+
+                table.add((kind, bias, m, k, n), make, turns, pool.device)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return table
+
+
 def measure_unaligned_products(folder, pool, _):
     return _products(folder, "unaligned_products", unaligned_shapes(), pool,
                      (("bfloat16", ("TN", "NN", "NT"), 1), ("tf32", ("TN", "NN", "NT"), 1), ("float32", ("TN",), 3)))
@@ -395,8 +417,8 @@ def _transfers(table):
     return count
 
 
-FAMILIES = {"host": measure_host, "products": measure_products, "unaligned_products": measure_unaligned_products,
-            "batched_products": measure_batched_products,
+FAMILIES = {"host": measure_host, "products": measure_products, "linear": measure_linear,
+            "unaligned_products": measure_unaligned_products, "batched_products": measure_batched_products,
             "attention": measure_attention, "rows": measure_rows, "odd_rows": measure_odd_rows, "embedding": measure_tables,
             "update": measure_updates, "convolution": measure_convolutions}
 

@@ -11,6 +11,7 @@ attention is F.scaled_dot_product_attention. Types: float32, tf32, bfloat16 (wei
 bfloat16), autocast (float32 weights, products in bfloat16).
 """
 import argparse
+import contextlib
 import csv
 import gc
 import pathlib
@@ -158,12 +159,13 @@ def infer(forward, clock):
     return step
 
 
-def run(name, mode, kind, batch, length, device):
-    cuda = device == "cuda"
+@contextlib.contextmanager
+def prepared(name, mode, kind, batch, length, device):
+    """A step of a model and the clock that it marks, under the settings of its type."""
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     torch.backends.cudnn.allow_tf32 = kind == "tf32"
     dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
-    if cuda:
+    if device == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -174,18 +176,23 @@ def run(name, mode, kind, batch, length, device):
     model.train(mode == "training")
     with torch.autocast(device, torch.bfloat16, enabled=kind == "autocast"):
         loss, forward = operands(name, model, batch, length, dtype, device)
-        clock = Clock(4 if mode == "training" else 2, cuda)
+        clock = Clock(4 if mode == "training" else 2, device == "cuda")
         step = train(loss, model, clock) if mode == "training" else infer(forward, clock)
+        step.parameters = sum(each.numel() for each in model.parameters())
+        yield step, clock
+
+
+def run(name, mode, kind, batch, length, device):
+    with prepared(name, mode, kind, batch, length, device) as (step, clock):
         phases, whole, host = measure(step, clock)
     phases = (phases + [0.0, 0.0])[:3]
-    peak = torch.cuda.max_memory_allocated() if cuda else 0
-    count = sum(each.numel() for each in model.parameters())
+    peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
     return (name, mode, kind, batch, length, "adamw" if mode == "training" else "", *(f"{each:.4f}" for each in phases),
-            f"{whole:.4f}", f"{host:.4f}", peak, count)
+            f"{whole:.4f}", f"{host:.4f}", peak, step.parameters)
 
 
-def all_runs(names):
-    for name, kinds, training, inference in RUNS:
+def all_runs(runs, names):
+    for name, kinds, training, inference in runs:
         if names and not any(name.startswith(each) for each in names):
             continue
         for mode, sizes in (("training", training), ("inference", inference)):
@@ -209,7 +216,7 @@ def main():
     with (arguments.out / "steps.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for each in all_runs(arguments.names):
+        for each in all_runs(RUNS, arguments.names):
             if time.perf_counter() - start > arguments.seconds:
                 print(f"steps: stopped before {each}", file=sys.stderr)
                 break

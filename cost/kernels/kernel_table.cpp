@@ -54,6 +54,7 @@ constexpr std::array kOperators = {
     std::pair{std::string_view("HardSwish"), KernelFamily::activation},
     std::pair{std::string_view("LayerNormalization"), KernelFamily::normalization},
     std::pair{std::string_view("LeakyRelu"), KernelFamily::pointwise},
+    std::pair{std::string_view("Linear"), KernelFamily::product},
     std::pair{std::string_view("Log"), KernelFamily::pointwise},
     std::pair{std::string_view("LogSoftmax"), KernelFamily::softmax},
     std::pair{std::string_view("Loss"), KernelFamily::softmax},

@@ -42,6 +42,10 @@ constexpr std::array kKernels = {
     NamedKernel{.name = "bias-gelu",
                 .expression = "Gelu(Add(x, b))",
                 .source = "Megatron-LM, megatron/core/fusions/fused_bias_gelu.py"},
+    NamedKernel{.name = kLinearKernel,
+                .expression = "Add(MatMul(x, w), b)",
+                .source = "torch.nn.functional.linear: at::addmm adds the bias as it stores the "
+                          "product, which exporters write as two ops"},
     NamedKernel{.name = kTransposes,
                 .expression = "Transpose(x)",
                 .source = "torch.Tensor.transpose, which gives a view of the same memory"},
@@ -93,9 +97,7 @@ bool is_pointwise(std::string_view type) {
 
 /// Of rows of all matrices: the bytes at multiples of which they begin, at most kWideRow.
 int row_bytes_of(const OpGraph& graph, const Op& op) {
-    const bool is_product = op.kind == OpKind::compute && op.domain.empty() &&
-                            (op.type == "MatMul" || op.type == "Gemm");
-    if (!is_product) return kWideRow;
+    if (!is_product(op)) return kWideRow;
     std::int64_t bytes = kWideRow;
     const auto add = [&](TensorId t) {
         const Tensor& tensor = graph.tensor(t);
@@ -145,7 +147,9 @@ int count(const OpGraph& graph, const Mark& mark) {
 /// Reads "Mul(g, Sigmoid(g))".
 class ExpressionParser {
 public:
-    ExpressionParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+    /// `product`: an operator that may be read though it is not pointwise.
+    ExpressionParser(std::string_view text, const std::string& file, std::string_view product = {})
+        : text_(text), file_(file), product_(product) {}
 
     Node run() {
         Node node = read();
@@ -186,7 +190,7 @@ private:
             if (node.is_letter) return node;
             fail(fmt::format("'{}' is neither a letter nor an operator of operands", node.name));
         }
-        if (!is_pointwise(node.name)) {
+        if (node.name != product_ && !is_pointwise(node.name)) {
             fail(fmt::format("'{}' is no pointwise operator of ONNX", node.name));
         }
         if (++operators_ > kMostOperators) {
@@ -201,6 +205,7 @@ private:
     static constexpr int kMostOperators = 12;  // of n that commute there are 2^n orders
     std::string_view text_;
     const std::string& file_;
+    std::string_view product_;
     std::size_t at_ = 0;
     int operators_ = 0;
 };
@@ -211,6 +216,14 @@ struct Match {
     std::map<std::string, TensorId> letters;
     std::set<OpId> ops;
 };
+
+/// Of "linear": is w one matrix, and b a number for each of its columns?
+bool is_linear(const OpGraph& graph, const Match& match) {
+    const auto shape = [&](const char* letter) -> const Shape& {
+        return graph.tensor(match.letters.at(letter)).shape;
+    };
+    return shape("x").size() >= 2 && shape("w").size() == 2 && shape("b") == Shape{shape("w")[1]};
+}
 
 /// Finds an expression that ends in an op.
 class Matcher {
@@ -301,6 +314,8 @@ public:
                 copy_.add(marked(from_.op(id)));
             } else if (const GeluForm* const form = gelu_form(id, kernel->second)) {
                 copy_.add(gelu_op(id, kernel->second, *form));
+            } else if (kernel->second.name == kLinearKernel) {
+                copy_.add(linear_op(id, kernel->second));
             } else {
                 copy_.add(kernel_op(id, kernel->second));
             }
@@ -342,6 +357,18 @@ private:
         op.inputs = {kernel.letters.at("x")};
         op.outputs = last.outputs;
         op.attributes.set("approximate", std::string(form.approximate));
+        return op;
+    }
+
+    [[nodiscard]] Op linear_op(OpId root, const Match& kernel) const {
+        Op op = marked(from_.op(*kernel.ops.begin()));  // the product: operands come first
+        const Op& sum = from_.op(root);
+        op.name = sum.name;
+        op.type = kLinear;
+        op.domain = "partita";
+        op.block = sum.block;
+        op.inputs.push_back(kernel.letters.at("b"));
+        op.outputs = sum.outputs;
         return op;
     }
 
@@ -403,13 +430,16 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
     std::vector<int> counts(kernels.size(), 0);
     std::vector<const Mark*> marks;
     const auto find_pattern = [&](const std::string& name, std::string_view text) {
-        const Node pattern = ExpressionParser(text, file).run();
+        const bool is_of_products = name == kLinearKernel;
+        const Node pattern =
+            ExpressionParser(text, file, is_of_products ? "MatMul" : std::string_view{}).run();
         const Matcher matcher(graph, pattern);
         int count = 0;
         for (std::size_t i = graph.op_count(); i-- > 0;) {
             for (Match& match : matcher.at(OpId(i))) {
                 const auto is_taken = [&](OpId op) { return taken.contains(op); };
                 if (std::ranges::any_of(match.ops, is_taken)) continue;
+                if (is_of_products && !is_linear(graph, match)) continue;
                 match.name = name;
                 taken.insert(match.ops.begin(), match.ops.end());
                 found.emplace(OpId(i), std::move(match));

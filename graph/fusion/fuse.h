@@ -15,10 +15,13 @@
 // "gelu" and "gelu-tanh" whose constants are known, and are those of the function, become ONNX's Gelu,
 // which engines have one kernel for; with other constants they are kernels like others.
 //
+// "linear" is a MatMul with one matrix and the bias that is added to it: one op of the domain
+// "partita", which has the rule of MatMul.
+//
 // "transposes" is none of these: every Transpose becomes one of the domain "partita", a view that
 // moves nothing, as in engines whose kernels read through strides.
 //
-// "unaligned-products" is none either: every MatMul and Gemm of which some rows are no multiple of 16
+// "unaligned-products" is none either: every product of matrices of which some rows are no multiple of 16
 // bytes says so (Op::row_bytes), for engines that hand them to the library as they are.
 #pragma once
 
@@ -40,6 +43,8 @@ struct NamedKernel {
     std::string_view source;  ///< whose kernel it is
 };
 std::span<const NamedKernel> named_kernels();
+
+inline constexpr std::string_view kLinearKernel = "linear";
 
 /// Names that mark ops and fuse nothing.
 inline constexpr std::string_view kTransposes = "transposes";

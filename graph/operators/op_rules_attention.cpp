@@ -13,6 +13,8 @@
 //     L [n (h g) (p q)]     M [n (h g) (p q)]      ->  U L M                      4 dims
 //
 // and with 3 dims as above, L and M [n (p q) (h g)].
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "graph/operators/op_rules.h"
@@ -81,6 +83,17 @@ bool may_split_queries(const RuleBuilder& b) {
     return !b.has_operand(kPastKey) && !b.has_operand(kKeyLengths);
 }
 
+/// Scores of a head that are computed: every query meets every key, or those up to its own position.
+/// Kernels skip what causal masks hide; parts of the queries have a share alike, as engines hand them
+/// out (a ring's ranks have one part of the front and one of the back).
+Flops scores_of(const RuleBuilder& b, std::int64_t queries, std::int64_t keys, std::int64_t past) {
+    if (b.op().attributes.get_int("is_causal", 0) == 0) return queries * Flops(keys);
+    // Query i sees keys 0 to past + i.
+    const std::int64_t rising = std::clamp<std::int64_t>(keys - past, 0, queries);
+    const Flops triangle((rising * Flops(rising + 1)).raw() / 2);
+    return rising * Flops(past) + triangle + (queries - rising) * Flops(keys);
+}
+
 }  // namespace
 
 OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
@@ -124,10 +137,10 @@ OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     set_result(b, 2, {{n}, {h}, {}, {v}});
     set_result(b, 3, scores);
 
-    // Both products: every query meets every key, past ones too, in e, then in v elements.
-    Flops flops = 2 * Flops(b.factor(e).extent + b.factor(v).extent);
-    for (const int factor : {n, h, g, s}) flops = b.factor(factor).extent * flops;
-    b.set_flops((keys + past) * flops);
+    // Both products: queries meet keys, past ones too, in e, then in v elements.
+    Flops flops = 2 * scores_of(b, b.factor(s).extent, keys + past, past);
+    for (const int factor : {n, h, g}) flops = b.factor(factor).extent * flops;
+    b.set_flops((b.factor(e).extent + b.factor(v).extent) * flops);
     return b.finish();
 }
 

@@ -42,7 +42,8 @@ std::int64_t back(const Shape& shape, int from_right) {
 
 }  // namespace
 
-// "... m k, ... k n -> ... m n"; a vector on the left has no m, one on the right no n.
+// "... m k, ... k n -> ... m n"; a vector on the left has no m, one on the right no n. A third operand
+// is the bias of "Linear", [n], applied once.
 OpRule matmul_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const MatMulOperands operands = matmul_operands(op.type);
@@ -77,6 +78,10 @@ OpRule matmul_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     }
     if (has_n) {
         for (const int i : operands.column_parameters) set_parameter(b, i, n, 1);
+    }
+    if (op.type == kLinear && b.has_operand(2)) {
+        b.operand(2, 0, {n});
+        b.operand(2).apply_once = true;
     }
     return b.finish();
 }

@@ -264,6 +264,8 @@ constexpr std::array kOpTable = {
           .part = block_attention_part},
     OpRow{.type = "BlockAttentionResult", .saves = "1 y0", .make = block_attention_result_rule,
           .domain = "partita"},
+    OpRow{.type = kLinear, .linear = "0 1", .saves = "0 1", .flops_per_point = 2,
+          .matrix_product = true, .make = matmul_rule, .domain = "partita"},
     OpRow{.type = "Pointwise", .saves = "", .make = pointwise_kernel_rule, .domain = "partita"},
     OpRow{.type = "Transpose", .linear = "0", .saves = "", .flops_per_point = 0, .alias = true,
           .make = transpose_rule, .domain = "partita"},
@@ -279,6 +281,12 @@ static_assert(std::is_sorted(kOpTable.begin(), kOpTable.end(), is_before));
 
 std::span<const OpRow> op_table() {
     return kOpTable;
+}
+
+bool is_product(const Op& op) {
+    if (op.kind != OpKind::compute) return false;
+    if (op.domain == "partita") return op.type == kLinear;
+    return op.domain.empty() && (op.type == "MatMul" || op.type == "Gemm");
 }
 
 const OpRow* find_row(std::string_view domain, std::string_view type) {

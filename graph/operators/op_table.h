@@ -45,6 +45,11 @@ struct OpRow {
 /// All rows, sorted by (domain, type).
 std::span<const OpRow> op_table();
 
+/// Of the domain "partita": MatMul and the bias [n] that is added to it, as one kernel.
+inline constexpr std::string_view kLinear = "Linear";
+/// MatMul, Gemm, Linear: two matrices, or stacks of them.
+bool is_product(const Op& op);
+
 /// The row for an operator, or null: the caller falls back to the conservative rule.
 const OpRow* find_row(std::string_view domain, std::string_view type);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "graph/operators/op_rule.h"
+#include "graph/operators/op_table.h"
 
 namespace partita::graph {
 
@@ -39,8 +40,7 @@ bool has_products_of(const OpGraph& graph, OpId id, ProductType type) {
         const auto is_float32 = [](DType dtype) { return dtype == DType::float32; };
         return any(is_float32) && rule_of(graph, id).matrix_product;
     }
-    const bool linear = op.domain.empty() && (op.type == "MatMul" || op.type == "Gemm");
-    return linear && any(is_precision) &&
+    return is_product(op) && any(is_precision) &&
            std::ranges::any_of(op.inputs, [&](TensorId t) { return is_weight(graph, t); });
 }
 

@@ -3,7 +3,7 @@
 // Products of less precision than their operands are stored in. Which these are is what engines do:
 //
 //     tf32     every product of float32 (torch.backends.cuda.matmul.allow_tf32)
-//     float8   MatMul and Gemm with a weight, of 16 bits or float32 (Transformer Engine's
+//     float8   MatMul, Gemm, Linear with a weight, of 16 bits or float32 (Transformer Engine's
 //              fp8_autocast: linear layers, forward and backward; attention's products stay as they
 //              are)
 //

@@ -42,9 +42,9 @@ struct ImportOptions {
     /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
     std::vector<std::string> untie;
     /// Pointwise ops that run as one kernel, by name (silu, swiglu, weighted-swiglu, gelu, gelu-tanh,
-    /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; "transposes": they are
-    /// views, which move nothing; "unaligned-products": matrix products are slow where rows are no
-    /// multiples of 16 bytes; `--fuse KERNEL`.
+    /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; "linear": MatMul and its
+    /// bias are one kernel; "transposes": they are views, which move nothing; "unaligned-products":
+    /// matrix products are slow where rows are no multiples of 16 bytes; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
     /// Default: as the plan or the framework has it, or yes, where the model has such products.

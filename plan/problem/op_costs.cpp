@@ -356,6 +356,12 @@ cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         work.bytes += bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);
     }
+    // Products add the bias as they store the result; cuDNN's convolutions leave it to an addition.
+    const bool is_convolution = op.type == "Conv" || op.type == "ConvTranspose";
+    if (is_convolution && op.inputs.size() > 2 && op.inputs[2].valid()) {
+        work.beside = "Add";
+        work.beside_bytes = 2 * bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
+    }
     return work;
 }
 
@@ -419,9 +425,13 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size, std::span<const char
         const bool has_gradient = wanted[i] != 0;
         if (has_gradient) bytes += gradient_bytes_of(graph_.tensor(t), size.operands[i]);
         if (i < rule.operands.size() && rule.saves_operand(i, wanted)) bytes += operand;
-        // The gradient of a bias is a sum that rides along with the product.
+        // The gradient of a bias is the sum of the result's, by a kernel of its own.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;
+        if (has_gradient && once) {
+            work.beside = "ReduceSum";
+            work.beside_bytes = bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
+        }
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         const Bytes result = bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);

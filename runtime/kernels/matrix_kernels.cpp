@@ -87,6 +87,27 @@ Tensors matmul_backward(const BackwardCall& call) {
     return gradients;
 }
 
+// MatMul with one matrix, and a bias [n] that one part of a split reduction has.
+
+Tensors linear(const KernelCall& call) {
+    const at::Tensor& x = call.operand(0);
+    const at::Tensor& weight = call.operand(1);
+    if (!call.has(2)) return matmul(call);
+    auto shape = x.sizes().vec();
+    shape.back() = weight.size(1);
+    const at::Tensor y = product_and_sum(multipliable(call.operand(2)), as_rows(multipliable(x)),
+                                         multipliable(weight), 1, 1);
+    return {as_operand(y, x).reshape(shape)};
+}
+
+Tensors linear_backward(const BackwardCall& call) {
+    Tensors gradients = matmul_backward(call);
+    if (call.wants(2)) {
+        gradients[2] = unbroadcast(call.gradients[0], call.operand_shapes[2]);
+    }
+    return gradients;
+}
+
 // Gemm: alpha op(A) op(B) + beta C, op(X) = X or X^T.
 
 struct GemmForm {
@@ -199,6 +220,10 @@ std::span<const KernelRow> matrix_kernels() {
         KernelRow{.type = "Det", .forward = determinant},
         KernelRow{.type = "Einsum", .forward = einsum},
         KernelRow{.type = "Gemm", .forward = gemm, .backward = gemm_backward},
+        KernelRow{.type = "Linear",
+                  .forward = widened<linear>,
+                  .backward = linear_backward,
+                  .domain = "partita"},
         KernelRow{.type = "MatMul", .forward = widened<matmul>, .backward = matmul_backward},
         KernelRow{.type = "MatMulInteger", .forward = matmul_integer},
         KernelRow{.type = "QLinearMatMul", .forward = quantized_matmul},

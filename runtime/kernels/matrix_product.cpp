@@ -199,6 +199,9 @@ at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                            const at::Scalar& beta, const at::Scalar& alpha) {
+    if (is_one(alpha) && is_one(beta) && !has_history(c, c) && makes_room(a, b)) {
+        return product_with_room(a, b, wide_load(a)).add_(c);
+    }
     if (has_history(c, c) || !suits_one_dnn(a, b)) return at::addmm(c, a, b, beta, alpha);
     const bool is_row = c.dim() > 0 && c.size(-1) == b.size(1) && c.numel() == b.size(1);
     if (is_row && is_one(alpha) && is_one(beta)) return one_dnn_product(a, b, c.reshape({-1}));

@@ -58,6 +58,12 @@ TensorId with_bias(const Site& s) {
     return s.one("Gemm", {s.a, s.build.weight({6, 6}), s.build.weight({6})}, {5, 6});
 }
 
+/// The bias of a fused product, which one part of a reduction adds.
+TensorId with_fused_bias(const Site& s) {
+    return s.build.add("Linear", {s.a, s.build.weight({6, 6}), s.build.weight({6})}, {{5, 6}}, {},
+                       "partita")[0];
+}
+
 TensorId residual(const Site& s) {
     return s.one("Add", {s.a, s.b}, {5, 6});
 }
@@ -177,9 +183,9 @@ TensorId reduced_rows(const Site& s) {
     return s.one("Mul", {s.b, column}, {5, 6});
 }
 
-constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, made_weight, residual,
-                             position_embedding, concatenated, halves_swapped, convolved, sliced,
-                             transposed, reshaped, looked_up,
+constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, with_fused_bias,
+                             made_weight, residual, position_embedding, concatenated,
+                             halves_swapped, convolved, sliced, transposed, reshaped, looked_up,
                              // not linear
                              scaled, activated, chosen, reduced_columns, attended,
                              // mixes samples

@@ -181,8 +181,8 @@ void audit_all(KernelAudit& audit) {
     }
     const DataSet encoder = read_data_set(runnable / "encoder-layer");
     audit.run(
-        graph::fused(encoder.model.graph, {"bias-gelu"}, "encoder-layer", {}).graph, encoder.inputs,
-        [&](const graph::Tensor& tensor) { return encoder.source(tensor); },
+        graph::fused(encoder.model.graph, {"bias-gelu", "linear"}, "encoder-layer", {}).graph,
+        encoder.inputs, [&](const graph::Tensor& tensor) { return encoder.source(tensor); },
         "encoder-layer, fused");
     const at::Tensor heads = at::rand({1, 2, 4, 6});
     const DeviceExample attention{"Attention",

@@ -378,6 +378,12 @@ def evaluate_block_attention_result(part, operands):
     return [(apart / weights[..., None]).reshape(values.shape)]
 
 
+def evaluate_linear(part, operands):
+    product = np.matmul(operands[0], operands[1])
+    has_bias = len(operands) > 2 and operands[2] is not None
+    return [product + operands[2] if has_bias else product]
+
+
 OWN_EVALUATION = {
     "BlockAttention": evaluate_block_attention,
     "BlockAttentionResult": evaluate_block_attention_result,
@@ -386,6 +392,7 @@ OWN_EVALUATION = {
     "GlobalLpPool": evaluate_global_lp_pool,
     "LRN": evaluate_lrn,
     "LSTM": evaluate_recurrent,
+    "Linear": evaluate_linear,
     "MaxPool": evaluate_max_pool,
     "MaxRoiPool": evaluate_max_roi_pool,
     "Pad": evaluate_pad,

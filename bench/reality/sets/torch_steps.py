@@ -10,6 +10,7 @@ VISION = {"resnet50", "vgg16", "vit_b_16", "inception_v3", "alexnet"}
 LEFT_OUT = {"llama-3-8b-4-layers", "gpt2-medium", "gpt2-large", "bert-large"}
 VIEWS = {"gpt2-small", "bert-base", "llama-3-8b", "vit_b_16"}  # have transposes, which PyTorch makes as views
 UNALIGNED = {"gpt2-small", "bert-base"}  # vocabularies of 50,257 and 30,522
+LINEAR = {"bert-base", "vit_b_16"}  # MatMul and Add in the file; GPT-2's are Gemm
 GELU = {"bert-base", "vit_b_16"}  # torch.nn.functional.gelu is one kernel; GPT-2's own is eight
 PRECISION = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bf16"}
 
@@ -39,6 +40,8 @@ def row_of(line, machine):
         options += ["--fuse", "transposes"]
     if name in GELU:
         options += ["--fuse", "gelu"]
+    if name in LINEAR:
+        options += ["--fuse", "linear"]
     if name in UNALIGNED:
         options += ["--fuse", "unaligned-products"]
     if name not in VISION:

@@ -10,10 +10,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,6 +18,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_fields.h"
 #include "cost/machine/machine_file.h"
+#include "tests/support/csv_rows.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
@@ -191,24 +189,13 @@ TEST(KernelTable, PricesWhatItHasAndLeavesTheRestToTheRoofline) {
     EXPECT_EQ(*Roofline().price(work, device), *Roofline().price(work, bare));
 }
 
-std::vector<std::string> cells_of(const std::string& line) {
-    std::vector<std::string> cells;
-    std::istringstream stream(line);
-    for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-    return cells;
-}
-
 /// Mean |predicted / measured - 1| over every other product of a type, those that were not fitted.
 double error_on_products(const std::string& type, DType dtype, ProductType product) {
-    std::ifstream file(tests::repository() / "data" / "profiles" / "h200" / "products.csv");
-    std::string line;
-    std::getline(file, line);
-    EXPECT_EQ(line, "type,layout,m,k,n,time_us");
     const Device device = h200();
     double sum = 0;
     int number = 0, count = 0;
-    while (std::getline(file, line)) {
-        const auto cells = cells_of(line);
+    for (const auto& cells :
+         tests::profile_rows("h200/products.csv", "type,layout,m,k,n,time_us")) {
         if (cells[0] != type || number++ % 2 == 0) continue;
         const std::int64_t m = std::stoll(cells[2]), k = std::stoll(cells[3]),
                            n = std::stoll(cells[4]);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "graph/operators/op_rule.h"
+#include "graph/operators/op_table.h"
 #include "tests/graph/operators/examples.h"
 #include "tests/plan/network_builder.h"
 
@@ -152,7 +153,7 @@ TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
     EXPECT_THAT(refusal("foo"),
                 HasSubstr("Give one of silu, swiglu, weighted-swiglu, gelu, gelu-tanh, bias-gelu, "
-                          "transposes, unaligned-products, or"));
+                          "linear, transposes, unaligned-products, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));
@@ -230,6 +231,58 @@ TEST(UnalignedProducts, SayAtWhichBytesTheirRowsBegin) {
     EXPECT_EQ(row_bytes(DType::bfloat16, {3, 9}, {9, 16}, {3, 16}), 2);
     EXPECT_EQ(row_bytes(DType::float32, {3, 8}, {8, 50}, {3, 50}), 8);
     EXPECT_EQ(row_bytes(DType::float32, {3, 8}, {8, 4}, {3, 4}), kWideRow);
+}
+
+/// x [2 3 8] times w, to which `bias` is added: the op that computes the sum then.
+Op sum_with_linear(Shape weight, Shape bias, bool bias_first = false,
+                   bool product_is_read = false) {
+    OpGraph graph;
+    const TensorId x = add_source(graph, "x", TensorRole::input, {2, 3, 8});
+    const TensorId w = add_source(graph, "w", TensorRole::parameter, weight);
+    const TensorId b = add_source(graph, "b", TensorRole::parameter, std::move(bias));
+    const TensorId product = add_compute(graph, "product", "MatMul", {x, w}, {2, 3, weight.back()});
+    const std::vector<TensorId> terms =
+        bias_first ? std::vector{b, product} : std::vector{product, b};
+    graph.add_output("y", add_compute(graph, "sum", "Add", terms, {2, 3, weight.back()}, {}, "h"));
+    if (product_is_read) graph.add_output("inner", product);
+    const Fused result = fused(graph, {"linear"}, "model.onnx", {}, MissingKernel::leave_out);
+    check(result.graph);
+    const Op& op = result.graph.op(*result.graph.find_op("sum"));
+    EXPECT_EQ(result.counts[0], op.type == kLinear ? 1 : 0);
+    EXPECT_EQ(result.graph.find_op("product").has_value(), op.type != kLinear);
+    return op;
+}
+
+TEST(LinearKernel, IsAProductWithOneMatrixAndItsBias) {
+    for (const bool bias_first : {false, true}) {
+        const Op op = sum_with_linear({8, 4}, {4}, bias_first);
+        EXPECT_EQ(op.type, "Linear");
+        EXPECT_EQ(op.domain, "partita");
+        EXPECT_EQ(op.block, "h");
+        EXPECT_EQ(op.inputs.size(), 3u);
+        EXPECT_TRUE(is_product(op));
+    }
+}
+
+TEST(LinearKernel, IsNothingElse) {
+    EXPECT_EQ(sum_with_linear({8, 4}, {1}).type, "Add");
+    EXPECT_EQ(sum_with_linear({8, 4}, {}).type, "Add");
+    EXPECT_EQ(sum_with_linear({8, 4}, {3, 4}).type, "Add");
+    EXPECT_EQ(sum_with_linear({2, 8, 4}, {4}).type, "Add");
+    EXPECT_EQ(sum_with_linear({8, 4}, {4}, false, true).type, "Add");
+}
+
+// What its product would be, it is.
+TEST(LinearKernel, IsAnUnalignedProductToo) {
+    OpGraph graph;
+    const TensorId x = add_source(graph, "x", TensorRole::input, {3, 8});
+    const TensorId w = add_source(graph, "w", TensorRole::parameter, {8, 50});
+    const TensorId b = add_source(graph, "b", TensorRole::parameter, {50});
+    const TensorId product = add_compute(graph, "product", "MatMul", {x, w}, {3, 50});
+    graph.add_output("y", add_compute(graph, "sum", "Add", {product, b}, {3, 50}));
+    const Fused result = fused(graph, {"linear", "unaligned-products"}, "model.onnx", {});
+    EXPECT_THAT(result.counts, ElementsAre(1, 1));
+    EXPECT_EQ(result.graph.op(*result.graph.find_op("sum")).row_bytes, 8);
 }
 
 TEST(NamedKernels, AreExpressionsOfTheirOwn) {

@@ -35,7 +35,9 @@ std::string_view title_of(OptionSet set) {
 
 std::span<const OptionRow> option_table() {
     using P = PlanOptions;
-    static_assert(plan::kMostChosenMicroBatches == 16, "the help of --micro-batches says 16");
+    static_assert(plan::most_chosen_micro_batches(64) == 16 &&
+                      plan::most_chosen_micro_batches(1 << 16) == 256,
+                  "the help of --micro-batches says so");
     static_assert(plan::kMostListedTasks == 100'000, "the help of --no-fold says 100,000");
     static const std::array kOptions = {
         OptionRow{
@@ -110,12 +112,14 @@ std::span<const OptionRow> option_table() {
                           "that all devices add up; none (default): they are not",
                   .field = clip_norm_field(),
                   .says_how_to_train = true},
-        OptionRow{.option = "--micro-batches",
-                  .value = "N",
-                  .set = OptionSet::training,
-                  .help = "parts of the batch that run one after the other; gradients add up "
-                          "(default 1; in training the search chooses, up to 16)",
-                  .field = number<&P::micro_batches, 1, plan::kMostMicroBatches>()},
+        OptionRow{
+            .option = "--micro-batches",
+            .value = "N",
+            .set = OptionSet::training,
+            .help = "parts of the batch that run one after the other; gradients add up "
+                    "(default 1; in training the search chooses, up to 16, on more than 64 devices "
+                    "up to 256)",
+            .field = number<&P::micro_batches, 1, plan::kMostMicroBatches>()},
         OptionRow{
             .option = "--schedule",
             .value = "SCHEDULE",

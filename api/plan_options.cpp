@@ -173,13 +173,14 @@ void open_pipeline(const PlanOptions& options, const graph::OpGraph& graph,
                    const cost::Machine& machine, plan::ProblemOptions& problem) {
     if (problem.objective != plan::Objective::step_time) return;
     if (!options.micro_batches) {
-        problem.constraints.most_micro_batches = plan::kMostChosenMicroBatches;
+        const int most = plan::most_chosen_micro_batches(machine.device_count());
+        problem.constraints.most_micro_batches = most;
         // Few plans have the form that was said; each may take long.
         if (!options.strategy.empty()) {
             const auto parts = static_cast<std::int64_t>(graph.op_count()) * machine.device_count();
             problem.constraints.most_micro_batches = static_cast<int>(
-                std::clamp<std::int64_t>(kMostPartsOfAForm / std::max<std::int64_t>(parts, 1),
-                                         plan::kMostChosenMicroBatches, plan::kMostMicroBatches));
+                std::clamp<std::int64_t>(kMostPartsOfAForm / std::max<std::int64_t>(parts, 1), most,
+                                         plan::kMostMicroBatches));
         }
     }
     problem.constraints.free_schedule = !options.schedule;

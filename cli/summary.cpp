@@ -178,7 +178,7 @@ std::string memory_table(const plan::Problem& problem,
         table.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells),
                   memory[d].total().raw());
     }
-    return table.to_text(kMostDeviceRows, "device that holds less");
+    return table.to_text(kMostDeviceRows, "less full device");
 }
 
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,

@@ -9,12 +9,6 @@ off by.
 A row is an operator of ATen with the shapes of its operands: how often a step calls it, and what its kernels take, from
 torch.profiler. Steps are those of steps.py; the first row of each is the whole step, by events and without the profiler.
 """
-import argparse
-import csv
-import pathlib
-import sys
-import time
-
 import torch
 
 import steps
@@ -75,32 +69,5 @@ def run(name, mode, kind, batch, length, device):
         yield (*key, "others", "", sum(row[2] for row in others), f"{sum(row[3] for row in others):.1f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("names", nargs="*", metavar="MODEL")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run after so many")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
-    count = failed = 0
-    with (arguments.out / "step_operators.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for each in steps.all_runs(RUNS, arguments.names):
-            if time.perf_counter() - start > arguments.seconds:
-                print(f"step_operators: stopped before {each}", file=sys.stderr)
-                break
-            try:
-                writer.writerows(run(*each, arguments.device))
-                file.flush()
-                count += 1
-            except Exception as error:  # one run that fails leaves the others
-                failed += 1
-                print(f"step_operators: {each}: {type(error).__name__} {str(error).splitlines()[0][:200]}", file=sys.stderr)
-    print(f"step_operators: {count} steps, {failed} failed, {time.perf_counter() - start:.1f} s")
-
-
 if __name__ == "__main__":
-    main()
+    steps.write_table("step_operators", COLUMNS, RUNS, run, __doc__)

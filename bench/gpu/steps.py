@@ -203,8 +203,9 @@ def all_runs(runs, names):
                     yield name, mode, kind, batch, length
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def write_table(name, columns, runs, rows_of, about):
+    """The program: NAME.csv of the rows of each run; one run that fails leaves the others."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("names", nargs="*", metavar="MODEL")
     parser.add_argument("--device", default="cuda")
@@ -213,22 +214,22 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     count = failed = 0
-    with (arguments.out / "steps.csv").open("w", newline="") as file:
+    with (arguments.out / f"{name}.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for each in all_runs(RUNS, arguments.names):
+        writer.writerow(columns)
+        for each in all_runs(runs, arguments.names):
             if time.perf_counter() - start > arguments.seconds:
-                print(f"steps: stopped before {each}", file=sys.stderr)
+                print(f"{name}: stopped before {each}", file=sys.stderr)
                 break
             try:
-                writer.writerow(run(*each, arguments.device))
+                writer.writerows(rows_of(*each, arguments.device))
                 file.flush()
                 count += 1
             except Exception as error:  # one run that fails leaves the others
                 failed += 1
-                print(f"steps: {each}: {type(error).__name__} {str(error).splitlines()[0][:200]}", file=sys.stderr)
-    print(f"steps: {count} rows, {failed} failed, {time.perf_counter() - start:.1f} s")
+                print(f"{name}: {each}: {type(error).__name__} {str(error).splitlines()[0][:200]}", file=sys.stderr)
+    print(f"{name}: {count} runs, {failed} failed, {time.perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":
-    main()
+    write_table("steps", COLUMNS, RUNS, lambda *of: [run(*of)], __doc__)

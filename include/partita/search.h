@@ -127,7 +127,8 @@ struct PlanOptions {
     std::filesystem::path framework;
 
     /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...
-    /// or 16 for the step time of training, as far as they cut the batch evenly; else 1.
+    /// or 16 (on more than 64 devices 256) for the step time of training, as far as they cut the
+    /// batch evenly; else 1.
     std::optional<int> micro_batches;
     std::optional<Schedule> schedule;  ///< empty: the search chooses in the same case; else none
     int chunks = 1;  ///< of the model per device, 2 to 64 with Schedule::interleaved, otherwise 1

@@ -98,7 +98,7 @@ Problem Problem::with_free_batch() const {
     ProblemOptions free = options_;
     free.policy.micro_batches = 1;
     free.policy.schedule = {};
-    free.constraints.most_micro_batches = kMostChosenMicroBatches;
+    free.constraints.most_micro_batches = most_chosen_micro_batches(device_count());
     free.constraints.free_schedule = true;
     return {std::move(free), parts_};
 }

@@ -3,6 +3,7 @@
 // What the user says of a problem, beside its graph, machine and costs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -37,6 +38,13 @@ struct Constraints {
 /// four stages waits for a fifth of its work at most. Each doubling doubles the tasks of a plan,
 /// and the time that a proposal takes.
 inline constexpr int kMostChosenMicroBatches = 16;
+/// On more devices than these, whose pipelines are longer, as many as devices up to that.
+inline constexpr int kDevicesOfShortPipelines = 64;
+inline constexpr int kMostChosenOnManyDevices = 256;
+constexpr int most_chosen_micro_batches(int devices) {
+    return devices <= kDevicesOfShortPipelines ? kMostChosenMicroBatches
+                                               : std::min(devices, kMostChosenOnManyDevices);
+}
 
 struct ProblemOptions {
     Mode mode = Mode::inference;

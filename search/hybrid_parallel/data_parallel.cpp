@@ -9,6 +9,7 @@
 #include "plan/legality/config_legality.h"
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/kept_state.h"
 #include "search/core/recompute_fit.h"
 
 namespace partita::search {
@@ -135,15 +136,20 @@ Status DataParallel::step(Engine& engine) {
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
     for (const ZeroLevel zero : {ZeroLevel::none, ZeroLevel::gradients, ZeroLevel::parameters}) {
+        Strategy strategy = data_parallel_strategy(problem, devices, zero, policies.front());
+        const bool is_last = !shards || zero == ZeroLevel::parameters;
+        const bool is_hopeless = kept_beyond_memory(problem, strategy) > Bytes{0};
+        if (is_hopeless && !is_last) continue;
         std::optional<FittedStrategy> fitted;
         std::size_t tried = 0;
-        do {
-            fitted = evaluate_and_recompute(
-                engine, data_parallel_strategy(problem, devices, zero, policies[tried++]));
+        while (true) {
+            fitted = evaluate_and_recompute(engine, std::move(strategy));
             if (!fitted) return Status::found;
-        } while (!fitted->evaluation.feasible() && tried < policies.size());
+            if (fitted->evaluation.feasible() || is_hopeless || ++tried == policies.size()) break;
+            strategy = data_parallel_strategy(problem, devices, zero, policies[tried]);
+        }
         // Shards may be quicker than more micro-batches.
-        const bool fits_at_once = fitted->evaluation.feasible() && tried == 1;
+        const bool fits_at_once = fitted->evaluation.feasible() && tried == 0;
         if (fits_at_once || !shards) break;
     }
     return next_ == devices_.size() ? Status::found : Status::in_progress;

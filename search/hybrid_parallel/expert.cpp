@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/core/engine.h"
+#include "search/core/kept_state.h"
 #include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/layer_cut.h"
 #include "search/list_scheduling/device_loads.h"
@@ -43,7 +44,9 @@ Status Expert::step(Engine& engine) {
         order_ = grids_->by_estimate();
     }
     if (next_ < order_.size() && fitting_ < kMostGrids) {
-        const auto fitted = evaluate_and_recompute(engine, grids_->strategy(order_[next_++]));
+        plan::Strategy strategy = grids_->strategy(order_[next_++]);
+        if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) return Status::in_progress;
+        const auto fitted = evaluate_and_recompute(engine, std::move(strategy));
         if (!fitted) return Status::found;
         if (fitted->evaluation.feasible()) ++fitting_;
         return Status::in_progress;

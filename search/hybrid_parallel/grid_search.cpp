@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "plan/problem/problem.h"
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/kept_state.h"
 #include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/expert.h"
 #include "search/list_scheduling/memory_repair.h"
@@ -190,25 +192,36 @@ void GridSearch::find_grids(const Engine& engine) {
     queue_.emplace(base_.emplace(engine.groups(), first, styles.front()));
     const bool free = problem.batch().free_schedule();
     const bool said = config_.data && config_.tensor && config_.pipeline;
+    std::map<std::pair<std::size_t, int>, const Grids*> known;  // by style and micro-batches
     for (const plan::Policy& policy : policies_of(problem, config_)) {
         std::vector<Grid> suiting = grids;
         std::erase_if(suiting, [&](const Grid& grid) {
-            const int parts = devices_of(grid) / grid.stages;
+            // Groups that share the batch do alike, and are priced as one.
+            const int parts = grid.context * grid.group_size;
             const bool too_fine = !said && is_too_fine(problem, parts, policy.micro_batches);
             return too_fine || !suits(grid, policy, config_, free);
         });
-        for (const GridStyle& style : styles) {
-            queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
+        for (std::size_t s = 0; s < styles.size(); ++s) {
+            const Grids*& others = known[{s, policy.micro_batches}];
+            auto made = others != nullptr
+                            ? std::make_unique<Grids>(*others, policy)
+                            : std::make_unique<Grids>(engine.groups(), policy, styles[s]);
+            others = made.get();
+            queue_->add(std::move(made), suiting);
         }
     }
 }
 
-std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid) const {
+std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid,
+                                          int micro_batches) const {
     const Problem& problem = engine.problem();
     if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
-    if (!shards) return {ZeroLevel::none};
+    // With shards of their own they do not do alike.
+    const bool said = config_.data && config_.tensor && config_.pipeline;
+    const int parts = devices_of(grid) / grid.stages;
+    if (!shards || (!said && is_too_fine(problem, parts, micro_batches))) return {ZeroLevel::none};
     return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
 }
 
@@ -218,11 +231,17 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
     bool improves = false;
     if (fault.empty()) {
         const Strategy plain = grids.strategy(entry.grid);
-        for (const ZeroLevel level : levels(engine, entry.grid)) {
+        for (const ZeroLevel level : levels(engine, entry.grid, grids.policy().micro_batches)) {
             Strategy strategy = plain;
             apply_zero(engine.problem(), level, strategy);
             fault = plan::find_fault(engine.problem(), strategy).value_or("");
             if (!fault.empty()) break;
+            const Bytes beyond = kept_beyond_memory(engine.problem(), strategy);
+            if (beyond > Bytes{0}) {
+                if (least_ && least_->beyond <= beyond) continue;
+                least_ = {beyond, strategy, describe(entry.grid, grids, level, config_)};
+                continue;
+            }
             const auto fitted = evaluate_and_recompute(engine, strategy);
             if (!fitted) return false;
             ++tried_;
@@ -242,7 +261,12 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
 }
 
 Status GridSearch::end(Engine& engine) const {
-    if (tried_ == 0 && config_ == ParallelConfig{}) {
+    if (tried_ == 0 && least_) {
+        const auto fitted = evaluate_and_recompute(engine, least_->strategy);
+        if (fitted && engine.best() != nullptr && *engine.best() == fitted->strategy) {
+            engine.describe_best(least_->configuration);
+        }
+    } else if (tried_ == 0 && config_ == ParallelConfig{}) {
         evaluate_and_repair(engine, place_expert(engine.groups()));
     } else if (tried_ == 0) {
         throw UsageError(fmt::format(

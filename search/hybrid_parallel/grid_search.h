@@ -8,7 +8,8 @@
 //
 //     --strategy tp=4,pp=2        16 devices: dp=2; micro-batches, zero, sp and vpp are searched
 //
-// Best estimate first (grid_queue.h). A grid that does not fit is tried with more and more ZeRO; one
+// Best estimate first (grid_queue.h). What keeps more than there is memory (kept_state.h) is not
+// evaluated while anything else may fit. A grid that does not fit is tried with more and more ZeRO; one
 // that fits with level 1 too, which may be quicker. It ends when kMostMisses in a row are not the
 // best so far, and something fits.
 //
@@ -48,13 +49,21 @@ private:
     void find_grids(const Engine& engine);
     /// What was tried of an entry; false: the budget is spent.
     bool try_grid(Engine& engine, const GridQueue::Entry& entry);
-    [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid) const;
+    [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid,
+                                                int micro_batches) const;
     /// Throws what all of them lack, if they do.
     Status end(Engine& engine) const;
 
     ParallelConfig config_;  ///< what was said
     std::optional<Grids> base_;
     std::optional<GridQueue> queue_;
+    /// What keeps least of those that keep more than there is memory.
+    struct Hopeless {
+        Bytes beyond;
+        plan::Strategy strategy;
+        std::string configuration;
+    };
+    std::optional<Hopeless> least_;
     int tried_ = 0;      ///< configurations that were evaluated
     int misses_ = 0;     ///< grids in a row
     std::string fault_;  ///< of the first grid that had one

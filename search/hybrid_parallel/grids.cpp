@@ -2,6 +2,7 @@
 #include "search/hybrid_parallel/grids.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -60,6 +61,16 @@ Grids::Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style)
       style_(std::move(style)),
       devices_(style_.devices.empty() ? equal_devices(graph.problem()) : style_.devices) {}
 
+Grids::Grids(const Grids& others, plan::Policy policy)
+    : graph_(others.graph_),
+      problem_(others.problem_),
+      policy_(std::move(policy)),
+      style_(others.style_),
+      devices_(others.devices_),
+      splits_(others.splits_) {
+    assert(policy_.micro_batches == others.policy_.micro_batches);
+}
+
 Grids::Strides Grids::strides(const Grid& grid) const {
     Strides strides;
     int next = 1;
@@ -102,7 +113,7 @@ const Grids::Splits& Grids::split(const Grid& grid) {
     const Strides strides = this->strides(grid);
     Grid one_stage = grid;
     one_stage.stages = 1;
-    const auto [known, is_new] = splits_.try_emplace(
+    const auto [known, is_new] = splits_->try_emplace(
         std::tuple(one_stage, strides.tensor, strides.context, strides.data), Splits{});
     Splits& splits = known->second;
     if (is_new) {

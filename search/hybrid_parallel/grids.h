@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -72,6 +73,9 @@ public:
     explicit Grids(const GroupGraph& graph);
     /// With these micro-batches and this schedule instead of the problem's.
     Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style = {});
+    /// In another schedule, of as many micro-batches: how ops are shared, which takes longest to find
+    /// out, is then the same, and both know it when one does.
+    Grids(const Grids& others, plan::Policy policy);
 
     [[nodiscard]] const plan::Policy& policy() const { return policy_; }
     [[nodiscard]] const GridStyle& style() const { return style_; }
@@ -125,7 +129,8 @@ private:
     GridStyle style_;
     std::vector<int> devices_;
     /// By the grid as one stage, and its strides.
-    std::map<std::tuple<Grid, int, int, int>, Splits> splits_;
+    using SplitsOfGrids = std::map<std::tuple<Grid, int, int, int>, Splits>;
+    std::shared_ptr<SplitsOfGrids> splits_ = std::make_shared<SplitsOfGrids>();
     /// By stages, devices of a group, and groups that share the batch or its positions.
     std::map<std::tuple<int, int, int>, std::vector<int>> slots_;
 };

@@ -7,6 +7,7 @@
 
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/kept_state.h"
 #include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/expert.h"
 
@@ -55,15 +56,18 @@ std::optional<Strategy> PipelineSearch::next_layers() {
 
 std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
     if (tried_ == kMostPipelines || misses_ == kMostMisses) return std::nullopt;
-    ++tried_;
     double limit = std::numeric_limits<double>::infinity();
     const plan::Evaluation* known = engine.best_evaluation();
     if (known != nullptr && known->feasible()) {
         limit = kHopeless * static_cast<double>(known->value.raw());
     }
-    const auto best = queue_.pop(limit);
-    if (!best) return std::nullopt;
-    return queue_.grids(*best).strategy(best->grid);
+    while (const auto best = queue_.pop(limit)) {
+        Strategy strategy = queue_.grids(*best).strategy(best->grid);
+        if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) continue;
+        ++tried_;
+        return strategy;
+    }
+    return std::nullopt;
 }
 
 /// The best of all in the other order, if it is a pipeline with micro-batches.

@@ -9,6 +9,7 @@
 
 #include "plan/evaluation/max_load.h"
 #include "search/core/engine.h"
+#include "search/hybrid_parallel/grid_search.h"
 #include "search/max_load/contiguous/contiguous.h"
 #include "search/portfolio/searcher_table.h"
 #include "search/variable_elimination/elimination.h"
@@ -51,6 +52,18 @@ Turns splitters(Engine& engine, int /*round*/) {
     return turns;
 }
 
+/// What people configure for models that are too large for everything so far.
+Turns configurations(Engine& engine, int /*round*/) {
+    Turns turns;
+    const plan::Evaluation* const best = engine.best_evaluation();
+    const bool fits = best != nullptr && best->feasible();
+    const bool splits = engine.problem().objective() == plan::Objective::step_time &&
+                        !engine.problem().constraints().whole_ops() &&
+                        !plan::has_given_costs(engine.problem());
+    if (!fits && splits) turns.push_back({"grids", std::make_unique<GridSearch>()});
+    return turns;
+}
+
 Turns eliminators(Engine& engine, int /*round*/) {
     Turns turns;
     if (!wants_elimination(engine)) return turns;
@@ -71,6 +84,7 @@ Turns placers(Engine& engine, int /*round*/) {
 
 std::vector<Stage> quick_stages(double share) {
     return {{.round = splitters, .begins_below = share, .gives_starts = true},
+            {.round = configurations, .begins_below = share, .gives_starts = true},
             {.round = eliminators, .begins_below = share, .gives_starts = true},
             {.round = placers, .begins_below = share, .ends_at = share, .gives_starts = true}};
 }

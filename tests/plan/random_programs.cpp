@@ -54,14 +54,11 @@ TensorId two_fully_connected(const Site& s) {
     return s.product(s.product(s.a, {6, 7}, {5, 7}), {7, 6}, {5, 6});
 }
 
+/// As one op of ONNX's, or as a fused one; one part of a reduction adds the bias.
 TensorId with_bias(const Site& s) {
-    return s.one("Gemm", {s.a, s.build.weight({6, 6}), s.build.weight({6})}, {5, 6});
-}
-
-/// The bias of a fused product, which one part of a reduction adds.
-TensorId with_fused_bias(const Site& s) {
-    return s.build.add("Linear", {s.a, s.build.weight({6, 6}), s.build.weight({6})}, {{5, 6}}, {},
-                       "partita")[0];
+    const std::vector<TensorId> operands = {s.a, s.build.weight({6, 6}), s.build.weight({6})};
+    if (s.build.graph.op_count() % 2 == 0) return s.one("Gemm", operands, {5, 6});
+    return s.build.add("Linear", operands, {{5, 6}}, {}, "partita")[0];
 }
 
 TensorId residual(const Site& s) {
@@ -183,9 +180,9 @@ TensorId reduced_rows(const Site& s) {
     return s.one("Mul", {s.b, column}, {5, 6});
 }
 
-constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, with_fused_bias,
-                             made_weight, residual, position_embedding, concatenated,
-                             halves_swapped, convolved, sliced, transposed, reshaped, looked_up,
+constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, made_weight, residual,
+                             position_embedding, concatenated, halves_swapped, convolved, sliced,
+                             transposed, reshaped, looked_up,
                              // not linear
                              scaled, activated, chosen, reduced_columns, attended,
                              // mixes samples

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a strategy keeps from one iteration to the next, without lowering it: weights and the state of
+// the optimizer, in the parts that devices have of them. Less than it needs: no gradients, nothing
+// that is computed. On a thousand devices a look at it takes as long as one op's lowering, and most
+// grids of a large model fail by it.
+//
+// Devices that keep the same parameters hold, on average, the sum of
+//
+//     bytes of the weights / parts of the parameter's config + bytes of its state / parts of its update
+//
+// and one of them at least that.
+#pragma once
+
+#include "base/units.h"
+#include "plan/problem/problem.h"
+#include "plan/strategy/strategy.h"
+
+namespace partita::search {
+
+/// By how much it is more than some device has; 0: it may fit.
+Bytes kept_beyond_memory(const plan::Problem& problem, const plan::Strategy& strategy);
+
+}  // namespace partita::search

@@ -358,7 +358,7 @@ cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
     }
     // Products add the bias as they store the result; cuDNN's convolutions leave it to an addition.
     const bool is_convolution = op.type == "Conv" || op.type == "ConvTranspose";
-    if (is_convolution && op.inputs.size() > 2 && op.inputs[2].valid()) {
+    if (is_convolution && op.inputs.size() > 2 && size.operands[2] > 0) {
         work.beside = "Add";
         work.beside_bytes = 2 * bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
     }
@@ -428,7 +428,7 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size, std::span<const char
         // The gradient of a bias is the sum of the result's, by a kernel of its own.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;
-        if (has_gradient && once) {
+        if (has_gradient && once && size.operands[i] > 0) {
             work.beside = "ReduceSum";
             work.beside_bytes = bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
         }

@@ -42,22 +42,26 @@ Time Share::of(Time time) const {
 
 namespace {
 
-/// Of the kernel that goes with the op's.
-Time time_beside(const Work& work, const Device& device) {
-    const auto family = kernel_family_of(work.beside, /*batched=*/false);
-    if (!family) return {};
-    const KernelCurve* const curve = device.kernels->find(
-        *family, /*backward=*/false, work.dtype, graph::ProductType::as_stored, graph::kWideRow);
-    if (curve == nullptr) return {};
-    return curve->time({}, transfer_time(work.beside_bytes, device.memory_bandwidth));
-}
-
 const KernelCurve* curve_of(const Work& work, const Device& device) {
     if (work.alias || !device.kernels) return nullptr;
     const auto family = kernel_family_of(work.type, work.batched);
     if (!family) return nullptr;
     return device.kernels->find(*family, work.phase == Phase::backward, work.dtype,
                                 work.product_type, work.row_bytes);
+}
+
+/// Of the kernel beside the op's that deals with its bias: backward a sum; forward an addition behind
+/// a convolution, as cuDNN has it, where products add it as they store the result.
+Time bias_time(const Work& work, const Device& device) {
+    const bool sums = work.phase == Phase::backward;
+    const bool adds = kernel_family_of(work.type, work.batched) == KernelFamily::convolution;
+    if (work.biased == Bytes{0} || (!sums && !adds)) return {};
+    const KernelCurve* const curve = device.kernels->find(
+        sums ? KernelFamily::reduction : KernelFamily::pointwise, /*backward=*/false, work.dtype,
+        graph::ProductType::as_stored, graph::kWideRow);
+    if (curve == nullptr) return {};
+    const Bytes moved = sums ? work.biased : 2 * work.biased;
+    return curve->time({}, transfer_time(moved, device.memory_bandwidth));
 }
 
 }  // namespace
@@ -75,7 +79,7 @@ std::optional<Price> Roofline::price(const Work& work, const Device& device) con
     if (const KernelCurve* const curve = curve_of(work, device)) {
         const Time time = curve->time(compute_time(work.flops, peak),
                                       transfer_time(work.bytes, device.memory_bandwidth));
-        return Price{.time = std::max(time, device.launch_interval) + time_beside(work, device),
+        return Price{.time = std::max(time, device.launch_interval) + bias_time(work, device),
                      .source = CostSource::fitted};
     }
     const Time compute = compute_time(work.flops, reached(peak, device.compute_efficiency));

@@ -48,10 +48,9 @@ struct Work {
     const WorkSignature* signature = nullptr;  ///< null: not asked for (CostModel::uses_signatures)
     std::int64_t elements = -1;  ///< of work on elements alone: how many; -1: of an op
     std::string_view variant;    ///< of such work: optimizer, or loss
-    /// What a kernel of its own moves that goes with the op's: the sum that is a bias's gradient,
-    /// a bias that is added behind a convolution. Priced where there are curves of kernels.
-    std::string_view beside;  ///< operator; empty: no such kernel
-    Bytes beside_bytes;
+    /// Of a product or a convolution: the result that a bias is added to or, backward, whose gradient
+    /// is summed for the bias's. 0: there is none. Priced where there are curves of kernels.
+    Bytes biased;
 };
 
 enum class CostSource : std::uint8_t { given, measured, interpolated, fitted, analytic };

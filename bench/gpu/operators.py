@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times of PyTorch's operators on the GPU of this host, by shape, as CSV: what fitted kernel models are made of.
 
-    bench/gpu/operators.py OUT                 all families, in half a minute on an H200
+    bench/gpu/operators.py OUT                 all families, in under a minute on an H200
     bench/gpu/operators.py OUT products host   these
 
 Every operator runs from a CUDA graph, so that times are the device's, on operands that are not in its cache.

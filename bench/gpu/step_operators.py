@@ -3,7 +3,7 @@
 """What the operators of a step take on the GPU of this host, in eager PyTorch, as CSV: which of them a predicted step is
 off by.
 
-    bench/gpu/step_operators.py OUT            the largest steps of steps.py, in two minutes on an H200
+    bench/gpu/step_operators.py OUT            the largest steps of steps.py, in a minute and a half on an H200
     bench/gpu/step_operators.py OUT gpt2       models whose names begin so
 
 A row is an operator of ATen with the shapes of its operands: how often a step calls it, and what its kernels take, from
@@ -56,7 +56,7 @@ def operators(step, device):
 
 def run(name, mode, kind, batch, length, device):
     key = (name, mode, kind, batch, length)
-    with steps.prepared(*key, device) as (step, clock):
+    with steps.prepared(*key, device) as (step, clock, _):
         _, whole, _ = steps.measure(step, clock)
         yield (*key, "step", "", 1, f"{1e3 * whole:.1f}")
         rows = operators(step, device)

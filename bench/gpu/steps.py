@@ -161,7 +161,7 @@ def infer(forward, clock):
 
 @contextlib.contextmanager
 def prepared(name, mode, kind, batch, length, device):
-    """A step of a model and the clock that it marks, under the settings of its type."""
+    """A step, the clock that it marks and the model, under the settings of its type."""
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     torch.backends.cudnn.allow_tf32 = kind == "tf32"
     dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
@@ -178,17 +178,17 @@ def prepared(name, mode, kind, batch, length, device):
         loss, forward = operands(name, model, batch, length, dtype, device)
         clock = Clock(4 if mode == "training" else 2, device == "cuda")
         step = train(loss, model, clock) if mode == "training" else infer(forward, clock)
-        step.parameters = sum(each.numel() for each in model.parameters())
-        yield step, clock
+        yield step, clock, model
 
 
 def run(name, mode, kind, batch, length, device):
-    with prepared(name, mode, kind, batch, length, device) as (step, clock):
+    with prepared(name, mode, kind, batch, length, device) as (step, clock, model):
         phases, whole, host = measure(step, clock)
+        count = sum(each.numel() for each in model.parameters())
     phases = (phases + [0.0, 0.0])[:3]
     peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
     return (name, mode, kind, batch, length, "adamw" if mode == "training" else "", *(f"{each:.4f}" for each in phases),
-            f"{whole:.4f}", f"{host:.4f}", peak, step.parameters)
+            f"{whole:.4f}", f"{host:.4f}", peak, count)
 
 
 def all_runs(runs, names):

@@ -84,8 +84,8 @@ bool may_split_queries(const RuleBuilder& b) {
 }
 
 /// Scores of a head that are computed: every query meets every key, or those up to its own position.
-/// Kernels skip what causal masks hide; parts of the queries have a share alike, as engines hand them
-/// out (a ring's ranks have one part of the front and one of the back).
+/// Kernels skip what causal masks hide. Parts of the queries count alike, although later ones see
+/// more.
 Flops scores_of(const RuleBuilder& b, std::int64_t queries, std::int64_t keys, std::int64_t past) {
     if (b.op().attributes.get_int("is_causal", 0) == 0) return queries * Flops(keys);
     // Query i sees keys 0 to past + i.

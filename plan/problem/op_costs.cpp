@@ -294,6 +294,12 @@ bool has_factor(const graph::TensorRule& tensor, int factor) {
     });
 }
 
+/// Is the operand one that is added to every row of the result, and has the part it?
+bool is_bias(const graph::OpRule& rule, std::size_t operand, const PartSize& size) {
+    return operand < rule.operands.size() && rule.operands[operand].apply_once &&
+           size.operands[operand] > 0 && size.operands[operand] < size.results[0];
+}
+
 /// Is there a factor that both operands and the result of a product have?
 bool is_batched(const graph::OpRule& rule) {
     if (rule.operands.size() < 2 || rule.results.empty()) return false;
@@ -356,11 +362,10 @@ cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         work.bytes += bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);
     }
-    // Products add the bias as they store the result; cuDNN's convolutions leave it to an addition.
-    const bool is_convolution = op.type == "Conv" || op.type == "ConvTranspose";
-    if (is_convolution && op.inputs.size() > 2 && size.operands[2] > 0) {
-        work.beside = "Add";
-        work.beside_bytes = 2 * bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (is_bias(rule, i, size)) {
+            work.biased = bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
+        }
     }
     return work;
 }
@@ -425,12 +430,10 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size, std::span<const char
         const bool has_gradient = wanted[i] != 0;
         if (has_gradient) bytes += gradient_bytes_of(graph_.tensor(t), size.operands[i]);
         if (i < rule.operands.size() && rule.saves_operand(i, wanted)) bytes += operand;
-        // The gradient of a bias is the sum of the result's, by a kernel of its own.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;
-        if (has_gradient && once && size.operands[i] > 0) {
-            work.beside = "ReduceSum";
-            work.beside_bytes = bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
+        if (has_gradient && is_bias(rule, i, size)) {
+            work.biased = bytes_of(graph_.tensor(op.outputs[0]), size.results[0]);
         }
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {

@@ -2,7 +2,6 @@
 #include "search/hybrid_parallel/data_parallel.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "plan/evaluation/max_load.h"
@@ -136,20 +135,19 @@ Status DataParallel::step(Engine& engine) {
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
     for (const ZeroLevel zero : {ZeroLevel::none, ZeroLevel::gradients, ZeroLevel::parameters}) {
-        Strategy strategy = data_parallel_strategy(problem, devices, zero, policies.front());
         const bool is_last = !shards || zero == ZeroLevel::parameters;
-        const bool is_hopeless = kept_beyond_memory(problem, strategy) > Bytes{0};
-        if (is_hopeless && !is_last) continue;
-        std::optional<FittedStrategy> fitted;
-        std::size_t tried = 0;
-        while (true) {
-            fitted = evaluate_and_recompute(engine, std::move(strategy));
+        bool fits_at_once = false;
+        for (std::size_t i = 0; i < policies.size(); ++i) {
+            Strategy strategy = data_parallel_strategy(problem, devices, zero, policies[i]);
+            const bool is_hopeless = kept_beyond_memory(problem, strategy) > Bytes{0};
+            if (is_hopeless && !is_last) break;
+            const auto fitted = evaluate_and_recompute(engine, std::move(strategy));
             if (!fitted) return Status::found;
-            if (fitted->evaluation.feasible() || is_hopeless || ++tried == policies.size()) break;
-            strategy = data_parallel_strategy(problem, devices, zero, policies[tried]);
+            const bool fits = fitted->evaluation.feasible();
+            fits_at_once = fits && i == 0;
+            if (fits || is_hopeless) break;
         }
         // Shards may be quicker than more micro-batches.
-        const bool fits_at_once = fitted->evaluation.feasible() && tried == 0;
         if (fits_at_once || !shards) break;
     }
     return next_ == devices_.size() ? Status::found : Status::in_progress;

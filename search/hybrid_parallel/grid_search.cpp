@@ -36,6 +36,10 @@ bool allows(const std::optional<int>& said, int degree) {
     return !said || *said == degree;
 }
 
+bool is_grid(const ParallelConfig& said) {
+    return said.data && said.tensor && said.pipeline;
+}
+
 int devices_of(const Grid& grid) {
     return grid.stages * grid.groups * grid.context * grid.group_size;
 }
@@ -191,7 +195,7 @@ void GridSearch::find_grids(const Engine& engine) {
     first.micro_batches = problem.batch().micro_batch_choices().front();
     queue_.emplace(base_.emplace(engine.groups(), first, styles.front()));
     const bool free = problem.batch().free_schedule();
-    const bool said = config_.data && config_.tensor && config_.pipeline;
+    const bool said = is_grid(config_);
     std::map<std::pair<std::size_t, int>, const Grids*> known;  // by style and micro-batches
     for (const plan::Policy& policy : policies_of(problem, config_)) {
         std::vector<Grid> suiting = grids;
@@ -219,9 +223,9 @@ std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     // With shards of their own they do not do alike.
-    const bool said = config_.data && config_.tensor && config_.pipeline;
     const int parts = devices_of(grid) / grid.stages;
-    if (!shards || (!said && is_too_fine(problem, parts, micro_batches))) return {ZeroLevel::none};
+    const bool too_fine = !is_grid(config_) && is_too_fine(problem, parts, micro_batches);
+    if (!shards || too_fine) return {ZeroLevel::none};
     return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
 }
 
@@ -238,8 +242,9 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
             if (!fault.empty()) break;
             const Bytes beyond = kept_beyond_memory(engine.problem(), strategy);
             if (beyond > Bytes{0}) {
-                if (least_ && least_->beyond <= beyond) continue;
-                least_ = {beyond, strategy, describe(entry.grid, grids, level, config_)};
+                if (!least_ || beyond < least_->beyond) {
+                    least_ = {beyond, strategy, describe(entry.grid, grids, level, config_)};
+                }
                 continue;
             }
             const auto fitted = evaluate_and_recompute(engine, strategy);

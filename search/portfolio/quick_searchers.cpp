@@ -31,12 +31,15 @@ constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .r
 /// hard to leave by small changes (docs/search-design.md).
 constexpr std::int64_t kFewEvaluations = 200;
 
+bool may_split(const plan::Problem& problem) {
+    return !problem.constraints().whole_ops() && !plan::has_given_costs(problem);
+}
+
 bool wants_elimination(const Engine& engine) {
     const plan::Problem& problem = engine.problem();
     const bool few = engine.options().evaluations.value_or(kFewEvaluations + 1) <= kFewEvaluations;
     return few && problem.objective() != plan::Objective::throughput &&
-           problem.device_count() > 1 && !problem.constraints().whole_ops() &&
-           !plan::has_given_costs(problem);
+           problem.device_count() > 1 && may_split(problem);
 }
 
 using Turns = std::vector<NamedSearcher>;
@@ -57,9 +60,8 @@ Turns configurations(Engine& engine, int /*round*/) {
     Turns turns;
     const plan::Evaluation* const best = engine.best_evaluation();
     const bool fits = best != nullptr && best->feasible();
-    const bool splits = engine.problem().objective() == plan::Objective::step_time &&
-                        !engine.problem().constraints().whole_ops() &&
-                        !plan::has_given_costs(engine.problem());
+    const plan::Problem& problem = engine.problem();
+    const bool splits = problem.objective() == plan::Objective::step_time && may_split(problem);
     if (!fits && splits) turns.push_back({"grids", std::make_unique<GridSearch>()});
     return turns;
 }

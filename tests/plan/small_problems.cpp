@@ -36,6 +36,13 @@ cost::Machine switched_machine(int gpus, const std::vector<int>& nodes) {
     return {"switched", std::move(devices), {"switch"}, std::move(links)};
 }
 
+cost::Machine switched_machine_of(int gpus, Bytes memory) {
+    const cost::Machine machine = switched_machine(gpus);
+    std::vector<cost::Device> devices(machine.devices().begin(), machine.devices().end());
+    for (cost::Device& device : devices) device.memory = memory;
+    return {"switched", devices, {"switch"}, {machine.links().begin(), machine.links().end()}};
+}
+
 cost::Machine machine_of_nodes(int nodes, int size) {
     std::vector<int> node_of;
     for (int d = 0; d < nodes * size; ++d) node_of.push_back(d / size);

@@ -21,6 +21,9 @@ namespace partita::plan {
 /// `nodes`: of each GPU; all in one when empty.
 cost::Machine switched_machine(int gpus, const std::vector<int>& nodes = {});
 
+/// The same, each GPU with so much memory.
+cost::Machine switched_machine_of(int gpus, Bytes memory);
+
 /// Nodes of `size` such GPUs each; inside a node there are 100 GB/s each way, and 1 ps per hop.
 cost::Machine machine_of_nodes(int nodes, int size);
 

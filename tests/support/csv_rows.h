@@ -5,15 +5,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/support/paths.h"
 
 namespace partita::tests {
+
+using CsvRow = std::map<std::string, std::string>;  ///< by column
 
 inline std::vector<std::string> cells_of(const std::string& line) {
     std::vector<std::string> cells;
@@ -22,15 +23,18 @@ inline std::vector<std::string> cells_of(const std::string& line) {
     return cells;
 }
 
-/// Of a file of data/profiles without quoted cells, whose first line is `header`.
-inline std::vector<std::vector<std::string>> profile_rows(const std::filesystem::path& file,
-                                                          std::string_view header) {
+/// Of a file of data/profiles without quoted cells.
+inline std::vector<CsvRow> profile_rows(const std::filesystem::path& file) {
     std::ifstream stream(repository() / "data" / "profiles" / file);
     std::string line;
     std::getline(stream, line);
-    if (line != header) throw std::runtime_error(file.string() + ": not the columns " + line);
-    std::vector<std::vector<std::string>> rows;
-    while (std::getline(stream, line)) rows.push_back(cells_of(line));
+    const std::vector<std::string> names = cells_of(line);
+    std::vector<CsvRow> rows;
+    while (std::getline(stream, line)) {
+        const std::vector<std::string> cells = cells_of(line);
+        CsvRow& row = rows.emplace_back();
+        for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells.at(i);
+    }
     return rows;
 }
 

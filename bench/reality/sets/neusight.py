@@ -55,8 +55,8 @@ def one_gpu_row(line):
     device = next(name for name in DEVICES if f"_{name}" in line["device"])
     machine, *figures = DEVICES[device]
     options = ["--machine", machine, *(word for figure in figures for word in ("--set", figure)),
-               "--bind", f"sequence={line['seq_len']}", *COMMON, "--fuse", "linear", *how[line["mode"]],
-               "--searcher", "single-device"]
+               "--bind", f"sequence={line['seq_len']}", *COMMON, "--fuse", "linear",
+               *how[line["mode"]], "--searcher", "single-device"]
     return Row(id=f"{device}-{line['model']}-{line['mode']}-b{batch}", options=options,
                model=model_of(line["model"]), samples=batch, micro_batches=1,
                measured_s=float(line["e2e_ms"]) / 1e3,

@@ -194,11 +194,10 @@ double error_on_products(const std::string& type, DType dtype, ProductType produ
     const Device device = h200();
     double sum = 0;
     int number = 0, count = 0;
-    for (const auto& cells :
-         tests::profile_rows("h200/products.csv", "type,layout,m,k,n,time_us")) {
-        if (cells[0] != type || number++ % 2 == 0) continue;
-        const std::int64_t m = std::stoll(cells[2]), k = std::stoll(cells[3]),
-                           n = std::stoll(cells[4]);
+    for (const tests::CsvRow& row : tests::profile_rows("h200/products.csv")) {
+        if (row.at("type") != type || number++ % 2 == 0) continue;
+        const std::int64_t m = std::stoll(row.at("m")), k = std::stoll(row.at("k")),
+                           n = std::stoll(row.at("n"));
         const std::int64_t width = bits_of(dtype) / 8;
         const Work work{.type = "MatMul",
                         .flops = (2 * m * k) * Flops(n),
@@ -207,7 +206,7 @@ double error_on_products(const std::string& type, DType dtype, ProductType produ
                         .matrix_product = true,
                         .product_type = product};
         const double predicted = 1e6 * to_seconds(Roofline().price(work, device)->time);
-        sum += std::abs(predicted / std::stod(cells[5]) - 1);
+        sum += std::abs(predicted / std::stod(row.at("time_us")) - 1);
         ++count;
     }
     EXPECT_GT(count, 100);

@@ -28,13 +28,6 @@ namespace {
 using plan::Problem;
 using plan::Strategy;
 
-cost::Machine machine_with(int gpus, Bytes memory) {
-    const cost::Machine machine = plan::switched_machine(gpus);
-    std::vector<cost::Device> devices(machine.devices().begin(), machine.devices().end());
-    for (cost::Device& device : devices) device.memory = memory;
-    return {"small", devices, {"switch"}, {machine.links().begin(), machine.links().end()}};
-}
-
 plan::ProblemOptions training() {
     return {.mode = plan::Mode::training,
             .objective = plan::Objective::step_time,
@@ -55,7 +48,7 @@ TEST(KeptState, OfRandomStrategiesIsNoMoreThanWhatIsNeeded) {
         const graph::OpGraph graph =
             plan::random_network(random, 1 + plan::draw(random, 6), plan::Layers::samples_apart);
         const Bytes memory(1 + plan::draw(random, 400));
-        const cost::Machine machine = machine_with(1 + plan::draw(random, 6), memory);
+        const cost::Machine machine = plan::switched_machine_of(1 + plan::draw(random, 6), memory);
         const Problem problem = plan::make_problem(graph, machine, training());
         const Strategy strategy =
             plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
@@ -70,7 +63,7 @@ TEST(KeptState, OfRandomStrategiesIsNoMoreThanWhatIsNeeded) {
 
 /// w [64 64] on four devices that share the batch: by how much it is more than one byte.
 std::int64_t kept_at(ZeroLevel level) {
-    const cost::Machine machine = machine_with(4, Bytes{1});
+    const cost::Machine machine = plan::switched_machine_of(4, Bytes{1});
     plan::NetworkBuilder build;
     const graph::TensorId x = build.source("x", graph::TensorRole::input, {8, 64});
     build.add("MatMul", {x, build.weight({64, 64})}, {{8, 64}});

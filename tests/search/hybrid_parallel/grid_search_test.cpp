@@ -141,14 +141,6 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
 }
 
-/// Four GPUs of so much memory.
-cost::Machine gpus_of(Bytes memory) {
-    const cost::Machine machine = plan::switched_machine(4);
-    std::vector<cost::Device> devices(machine.devices().begin(), machine.devices().end());
-    for (cost::Device& device : devices) device.memory = memory;
-    return {"small", devices, {"switch"}, {machine.links().begin(), machine.links().end()}};
-}
-
 class OfAnEncoderLayerInLittleMemory : public OfAnEncoderLayer {
 protected:
     OfAnEncoderLayerInLittleMemory() {
@@ -164,7 +156,7 @@ protected:
 
 // Somebody is told by how much it does not fit.
 TEST_F(OfAnEncoderLayerInLittleMemory, WhatKeepsLeastIsEvaluatedWhereEverythingKeepsTooMuch) {
-    machine_ = gpus_of(Bytes(state_.raw() / 3));
+    machine_ = plan::switched_machine_of(4, Bytes(state_.raw() / 3));
     const SearchResult result = plan("dp=4,tp=1,pp=1,zero=0");
     EXPECT_FALSE(result.evaluation.feasible());
     EXPECT_EQ(result.configuration, "dp=4,tp=1,pp=1");
@@ -172,7 +164,7 @@ TEST_F(OfAnEncoderLayerInLittleMemory, WhatKeepsLeastIsEvaluatedWhereEverythingK
 }
 
 TEST_F(OfAnEncoderLayerInLittleMemory, WhatKeepsTooMuchIsNotEvaluated) {
-    machine_ = gpus_of(Bytes(state_.raw() / 2));
+    machine_ = plan::switched_machine_of(4, Bytes(state_.raw() / 2));
     const SearchResult result = plan("dp=4,tp=1,pp=1");
     EXPECT_NE(zero_level(*problem_, result.strategy), ZeroLevel::none);
     EXPECT_EQ(result.evaluations, 2);  // level 3, and 1, which is 2 with one micro-batch

@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <map>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,37 +17,17 @@
 #include "importers/onnx/onnx_importer.h"
 #include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/csv_rows.h"
 #include "tests/support/paths.h"
 
 namespace partita::search {
 namespace {
 
-using Row = std::map<std::string, std::string>;
-
-std::vector<std::string> cells_of(const std::string& line) {
-    std::vector<std::string> cells;
-    std::istringstream stream(line);
-    for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-    return cells;
-}
-
-std::vector<Row> rows_of(const std::string& file) {
-    std::ifstream stream(tests::repository() / "data/profiles" / file);
-    std::string line;
-    std::getline(stream, line);
-    const std::vector<std::string> names = cells_of(line);
-    std::vector<Row> rows;
-    while (std::getline(stream, line)) {
-        const std::vector<std::string> cells = cells_of(line);
-        Row& row = rows.emplace_back();
-        for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells.at(i);
-    }
-    return rows;
-}
+using tests::CsvRow;
 
 /// How the runs were made: ZeRO-1, sequence parallelism with tensor parallelism, context parallelism by
 /// all-to-all, equal stages.
-std::string strategy_of(const Row& row) {
+std::string strategy_of(const CsvRow& row) {
     std::string text = fmt::format("tp={},pp={},dp={},cp={},ep={},zero=1", row.at("tp"),
                                    row.at("pp"), row.at("dp"), row.at("cp"), row.at("ep"));
     if (row.at("tp") != "1") text += ",sp";
@@ -72,7 +49,7 @@ const ModelRow kModels[] = {{"llama3-70b", "llama-3-70b-12-layers.onnx", {"swigl
                             {"deepseekv3", "deepseek-v3-4-layers.onnx", kGated}};
 
 /// Of the fullest GPU, in GiB.
-double predicted_memory(const Row& row) {
+double predicted_memory(const CsvRow& row) {
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
     const auto* const of = std::ranges::find(kModels, row.at("model"), &ModelRow::name);
     auto model = importers::import_onnx(
@@ -104,7 +81,7 @@ double predicted_memory(const Row& row) {
 // Under Megatron-LM on 8 B200; without the rows of 32 micro-batches, which were measured to be equal.
 TEST(MeasuredMemory, IsPredictedWithinThreePercent) {
     std::map<std::string, std::vector<double>> errors;  // by model
-    for (const Row& row : rows_of("simumax/runs_b200.csv")) {
+    for (const CsvRow& row : tests::profile_rows("simumax/runs_b200.csv")) {
         if (row.at("micro_batches") != "4") continue;
         const double measured = std::stod(row.at("measured_peak_allocated_gib"));
         const double predicted = predicted_memory(row);

@@ -170,9 +170,12 @@ PlanOptions with_framework(PlanOptions options) {
     return options;
 }
 
-std::vector<std::string> notes_of(const Framework& framework) {
-    std::vector<std::string> notes{
-        fmt::format("Framework {}: {}.", framework.name, framework.summary)};
+std::string note_of(const Framework& framework) {
+    return fmt::format("Framework {}: {}.", framework.name, framework.summary);
+}
+
+std::vector<std::string> details_of(const Framework& framework) {
+    std::vector<std::string> notes;
     for (const std::string& clause : framework.not_modelled) {
         notes.push_back(fmt::format("Not so in plans for {}: {}.", framework.name, clause));
     }

@@ -48,7 +48,9 @@ Framework load_framework(const std::filesystem::path& spec);
 /// With what PlanOptions::framework says, where the options say nothing.
 PlanOptions with_framework(PlanOptions options);
 
-/// For people: its name, summary, and what of it plans do not have.
-std::vector<std::string> notes_of(const Framework& framework);
+/// For people: its name and summary.
+std::string note_of(const Framework& framework);
+/// What of it plans do not have.
+std::vector<std::string> details_of(const Framework& framework);
 
 }  // namespace partita::api

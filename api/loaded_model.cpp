@@ -169,7 +169,8 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.float32_gradients = float32_gradients;
     if (options.products) set_products(model, *options.products);
     if (!options.framework.empty()) {
-        for (std::string& note : notes_of(framework)) model.notes.push_back(std::move(note));
+        model.notes.push_back(note_of(framework));
+        model.details = details_of(framework);
     }
     return model;
 }

@@ -35,6 +35,7 @@ struct LoadedModel {
     bool float32_gradients = false;
     std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
     std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined
+    std::vector<std::string> details;    ///< more of them: what plans for the framework do not have
     std::unique_ptr<graph::TensorSource> source;  ///< contents of parameters and constants
 
     // Of a workload:

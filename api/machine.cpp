@@ -61,7 +61,8 @@ cost::Device to_internal(const DeviceSpec& spec) {
         .vector_flops = spec.vector_flops,
         .kernels = spec.kernels.empty() ? nullptr : cost::kernel_table_named(spec.kernels),
         .compute_efficiency = spec.compute_efficiency,
-        .memory_efficiency = spec.memory_efficiency};
+        .memory_efficiency = spec.memory_efficiency,
+        .price_per_hour = spec.price_per_hour};
     for (const auto& [dtype, flops] : spec.matrix_flops) {
         device.matrix_flops[static_cast<std::size_t>(dtype)] = flops;
     }
@@ -82,7 +83,8 @@ DeviceSpec to_public(const cost::Device& device) {
                     .vector_flops = device.vector_flops,
                     .kernels = device.kernels ? device.kernels->name() : "",
                     .compute_efficiency = device.compute_efficiency,
-                    .memory_efficiency = device.memory_efficiency};
+                    .memory_efficiency = device.memory_efficiency,
+                    .price_per_hour = device.price_per_hour};
     for (std::size_t i = 0; i < device.matrix_flops.size(); ++i) {
         if (device.matrix_flops[i] > 0) {
             spec.matrix_flops[static_cast<DType>(i)] = device.matrix_flops[i];

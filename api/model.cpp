@@ -52,7 +52,9 @@ Model::Model(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 Model::Model(const Graph& graph) : impl_(std::make_shared<const Impl>(Impl{read(graph.impl())})) {}
 
 Model Model::load(const std::filesystem::path& file, const ImportOptions& options) {
-    return Model(std::make_shared<const Impl>(Impl{api::load_model(file, options)}));
+    api::LoadedModel loaded = api::load_model(file, options);
+    std::ranges::move(loaded.details, std::back_inserter(loaded.notes));
+    return Model(std::make_shared<const Impl>(Impl{std::move(loaded)}));
 }
 
 const std::string& Model::name() const {

@@ -33,6 +33,7 @@ constexpr std::array<Unit, 5> kTimes{
 constexpr std::array<Unit, 1> kBytes{{{"B", 1}}};
 constexpr std::array<Unit, 3> kRates{{{"B/s", 1}, {"b/s", 0.125}, {"bit/s", 0.125}}};
 constexpr std::array<Unit, 2> kFlops{{{"FLOP/s", 1}, {"FLOPS", 1}}};
+constexpr std::array<Unit, 1> kPrices{{{"", 1e6}}};
 
 std::span<const Unit> units_of(FigureKind kind) {
     switch (kind) {
@@ -40,6 +41,7 @@ std::span<const Unit> units_of(FigureKind kind) {
     case FigureKind::bytes_per_second: return kRates;
     case FigureKind::flops: return kFlops;
     case FigureKind::time: return kTimes;
+    case FigureKind::price: return kPrices;
     }
     std::abort();
 }
@@ -55,7 +57,7 @@ std::optional<std::int64_t> parse_figure(std::string_view text, FigureKind kind)
     unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
     if (number == 0 && unit.empty()) return 0;  // of any unit
     double size = 1;
-    if (kind != FigureKind::time) {
+    if (kind != FigureKind::time && kind != FigureKind::price) {
         for (const Unit& prefix : kPrefixes) {
             if (!unit.starts_with(prefix.text)) continue;
             size = prefix.size;

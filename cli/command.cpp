@@ -48,7 +48,7 @@ std::span<const CommandRow> command_table() {
                               "--batch 1",
                    .make = make_inspect_command},
         CommandRow{.name = "compare",
-                   .summary = "run several searchers, one table",
+                   .summary = "several searchers in one table, or two plans side by side",
                    .example = "build/release/partita compare examples/models/resnet50.onnx "
                               "--batch 8 --machine dgx-a100 --searchers critical-path,heft",
                    .make = make_compare_command},

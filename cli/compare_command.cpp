@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,8 +15,10 @@
 #include "api/framework.h"
 #include "api/learned_library.h"
 #include "api/plan_options.h"
+#include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
+#include "cli/plan_comparison.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "cli/shared_options.h"
@@ -44,14 +47,7 @@ struct Row {
     [[nodiscard]] std::string status() const {
         return refused.empty() ? std::string(name_of(result.status)) : "refused";
     }
-    /// Of the device that holds most.
-    [[nodiscard]] Bytes memory() const {
-        Bytes most;
-        for (const plan::DeviceUse& use : result.evaluation.devices) {
-            most = std::max(most, use.memory);
-        }
-        return most;
-    }
+    [[nodiscard]] Bytes memory() const { return most_memory(result.evaluation); }
     [[nodiscard]] double seconds() const {
         return std::chrono::duration<double>(result.elapsed).count();
     }
@@ -69,7 +65,13 @@ std::vector<std::string> cheap_searchers() {
 class CompareCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
-        add_model_options(app, model_);
+        app.add_option("MODEL", files_,
+                       "an .onnx model, or a workload .json; behind two plans of it, these are "
+                       "compared: PLAN PLAN MODEL")
+            ->required()
+            ->expected(1, 3)
+            ->type_name("");
+        add_binding_options(app, model_);
         add_machine_option(app, machine_);
         add_what_if_options(app, what_if_);
         using api::OptionSet;
@@ -91,6 +93,12 @@ public:
     }
 
     ExitCode run(Console& console) override {
+        if (files_.size() == 2) {
+            throw UsageError(
+                "compare: expected a model, or two plans and their model (PLAN PLAN MODEL).");
+        }
+        if (files_.size() == 3) return compare_plans(console);
+        model_.file = files_[0];
         const std::vector<Contender> contenders = this->contenders();
         model_.framework = asked_.framework;
         // The framework's form of plans is for rows of degrees, which have their own below.
@@ -134,6 +142,32 @@ public:
     }
 
 private:
+    /// By the plans' own options, on the plans' machines unless --machine says otherwise.
+    ExitCode compare_plans(Console& console) {
+        if (!searchers_.empty() || !strategies_.empty()) {
+            throw UsageError(
+                "--searchers, --strategies: are of a model, and two plans were given. Leave them "
+                "out.");
+        }
+        model_.file = files_[2];
+        model_.framework = asked_.framework;
+        const auto compared = [&](const std::filesystem::path& plan) {
+            return compared_plan({.plan = plan,
+                                  .model = model_,
+                                  .machine = machine_,
+                                  .what_if = what_if_,
+                                  .asked = asked_,
+                                  .ignore_digest = false},
+                                 console);
+        };
+        const ComparedPlan first = compared(files_[0]);
+        const ComparedPlan second = compared(files_[1]);
+        const PlanComparison comparison(first, second);
+        console.json(comparison.json().dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+        console.print(comparison.text(console));
+        return ExitCode::done;
+    }
+
     [[nodiscard]] std::vector<Contender> contenders() const {
         std::vector<std::string> names = strategies_;
         if (names.empty()) {
@@ -235,6 +269,7 @@ private:
         return json.dump(2) + '\n';
     }
 
+    std::vector<std::filesystem::path> files_;
     ModelOptions model_;
     std::string machine_;
     cost::WhatIf what_if_;

@@ -8,13 +8,22 @@ namespace partita::cli {
 
 void FoldedTable::add(const std::string& name, std::vector<std::string> cells,
                       std::int64_t weight) {
-    if (!rows_.empty() && rows_.back().cells == cells) {
-        rows_.back().last = name;
-        ++rows_.back().count;
-        return;
+    const auto [known, is_new] = by_cells_.try_emplace(cells, rows_.size());
+    if (is_new) {
+        rows_.push_back({.first = name, .last = name, .cells = std::move(cells)});
+        weights_.push_back(weight);
+    } else {
+        Row& row = rows_[known->second];
+        row.neighbours = row.neighbours && previous_ == known->second;
+        row.last = name;
+        ++row.count;
     }
-    rows_.push_back({name, name, 1, std::move(cells)});
-    weights_.push_back(weight);
+    previous_ = known->second;
+}
+
+std::string FoldedTable::label_of(const Row& row) {
+    if (row.count == 1) return row.first;
+    return row.neighbours ? row.first + " .. " + row.last : row.first + ", ...";
 }
 
 std::string FoldedTable::to_text(std::size_t most, std::string_view others) const {
@@ -28,8 +37,7 @@ std::string FoldedTable::to_text(std::size_t most, std::string_view others) cons
     for (const std::size_t i : largest(weights_, most)) {
         const Row& row = rows_[i];
         left_out -= row.count;
-        std::vector<std::string> cells = {row.count == 1 ? row.first
-                                                         : row.first + " .. " + row.last};
+        std::vector<std::string> cells = {label_of(row)};
         if (counted) cells.push_back(with_commas(row.count));
         cells.insert(cells.end(), row.cells.begin(), row.cells.end());
         table.add_row(std::move(cells));

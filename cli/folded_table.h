@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,8 +13,8 @@
 
 namespace partita::cli {
 
-/// A table in which neighbours that agree in all but their names share a row: "gpu0 .. gpu7" with
-/// their number.
+/// A table in which those that agree in all but their names share a row with their number: neighbours
+/// as "gpu0 .. gpu7", others as "gpu0, ...".
 class FoldedTable {
 public:
     /// The first one is that of names.
@@ -30,12 +31,16 @@ private:
         std::string first;
         std::string last;
         std::int64_t count = 1;
+        bool neighbours = true;
         std::vector<std::string> cells;
     };
+    [[nodiscard]] static std::string label_of(const Row& row);
 
     std::vector<Column> columns_;
     std::vector<Row> rows_;
     std::vector<std::int64_t> weights_;  ///< the same
+    std::map<std::vector<std::string>, std::size_t> by_cells_;
+    std::size_t previous_ = 0;  ///< the row of what was added last
 };
 
 }  // namespace partita::cli

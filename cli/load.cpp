@@ -94,6 +94,7 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     LoadedModel model = load_model(model_options);
     console.detail(fmt::format("read {}: {} ops with sources and outputs", model.file.string(),
                                model.graph.op_count()));
+    for (const std::string& note : model.details) console.detail(note);
     api::apply_objective(asked, model, options);
     cost::Machine chosen = machine_for(machine, model, console);
     if (!changes.empty()) chosen = cost::changed(chosen, changes);

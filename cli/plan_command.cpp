@@ -4,9 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/learned_library.h"
@@ -23,6 +28,9 @@
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "cli/shared_options.h"
+#include "cli/size_table.h"
+#include "cli/sizes.h"
+#include "cost/machine/machine_file.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
 #include "plan/problem/loss_graph.h"
@@ -53,11 +61,16 @@ void check_holds_no_other_plan(const std::filesystem::path& file, const graph::O
                     file.string(), what, file.string()));
 }
 
+std::string dumped(const nlohmann::ordered_json& json) {
+    return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
 class PlanCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
-        add_model_options(app, model_);
-        add_machine_option(app, machine_);
+        add_model_options(app, model_, &sizes_.batches);
+        add_machine_option(app, machine_, /*several=*/true);
+        add_size_options(app, sizes_);
         add_what_if_options(app, what_if_);
         using api::OptionSet;
         add_plan_options(
@@ -84,66 +97,142 @@ public:
     ExitCode run(Console& console) override {
         apply_framework(model_, asked_);
         api::check_form(asked_, !start_.empty());
-        search::EngineOptions options = api::engine_options(asked_);
-        api::check_learning(asked_, options.searchers);
-        const rl::LearnOptions learn = api::learn_options(asked_);
-        api::check_outputs(outputs(learn), {model_.file, machine_, asked_.fix, asked_.profile,
-                                            start_, learn.load_policy});
-        const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
-        const plan::Problem& problem = *loaded->problem;
-        if (default_output()) check_holds_no_other_plan(plan_file_, loaded->model.graph);
+        api::check_learning(asked_, api::engine_options(asked_).searchers);
+        learn_ = api::learn_options(asked_);
+        if (asks_for_table(machine_, sizes_)) return run_sizes(console);
+        api::check_outputs(outputs(), {model_.file, machine_, asked_.fix, asked_.profile, start_,
+                                       learn_.load_policy});
+        const Found found = find({machine_, model_.batch}, console);
+        if (!found.result.has_plan()) {
+            console.json(dumped(PlanSummary(*found.loaded, found.result).json("", nullptr)));
+            return without_plan(found.result, console);
+        }
+        return write(found, nullptr, console);
+    }
+
+private:
+    [[nodiscard]] bool default_output() const { return output_->count() == 0; }
+
+    struct Found {
+        std::unique_ptr<Loaded> loaded;
+        search::SearchResult result;
+    };
+
+    /// With the options of this size. `label`: of the progress bar.
+    Found find(const Size& size, Console& console, const std::string& label = "") {
+        model_.batch = size.batch;
+        Found found{.loaded = load_problem(model_, size.machine, what_if_, asked_, console),
+                    .result = {}};
+        const plan::Problem& problem = *found.loaded->problem;
+        if (default_output()) check_holds_no_other_plan(plan_file_, found.loaded->model.graph);
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
                 "--trace: a plan of given costs has loads and no timeline. Leave it out; --report "
                 "writes a page with the loads.");
         }
+        search::EngineOptions options = api::engine_options(asked_);
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
         }
         std::optional<api::MeasuredReward> reward;
         if (asked_.reward == Reward::measured) {
-            reward.emplace(api::load_runtime(), problem, loaded->model.source.get(),
+            reward.emplace(api::load_runtime(), problem, found.loaded->model.source.get(),
                            options.scheduler);
             options.measure = [&reward](const plan::Strategy& each) { return reward->time(each); };
             console.detail(fmt::format("candidates run on {}", reward->hardware()));
         }
-        const auto learned = api::load_learned(learn, options.searchers);
+        const auto learned = api::load_learned(learn_, options.searchers);
         options.learned = learned.get();
-
-        const Interrupt interrupt;
+        if (!interrupt_) interrupt_.emplace();
         console.detail("searching; Ctrl-C ends the search with the best plan so far");
-        const search::SearchResult result =
-            run_search(problem, std::move(options), interrupt, console);
-        if (reward) note_failures(*reward, result, console);
-        PlanSummary summary(*loaded, result);
-        if (!result.has_plan()) {
-            console.json(summary.json("", nullptr));
-            for (const std::string& note : result.notes) console.note(note);
-            return report_no_plan(result, interrupt.flag(), console);
-        }
-        if (interrupt.flag()) console.note("interrupted: this is the best plan so far.");
+        found.result = run_search(problem, std::move(options), *interrupt_, console, label);
+        if (reward) note_failures(*reward, found.result, console);
+        return found;
+    }
+
+    [[nodiscard]] bool interrupted() const { return interrupt_ && interrupt_->flag(); }
+
+    ExitCode without_plan(const search::SearchResult& result, Console& console) const {
+        for (const std::string& note : result.notes) console.note(note);
+        return report_no_plan(result, interrupted(), console);
+    }
+
+    /// Prices what was found, writes all that was asked for, and says so. `table`: of all sizes.
+    ExitCode write(const Found& found, const SizeTable* table, Console& console) {
+        const Loaded& loaded = *found.loaded;
+        const search::SearchResult& result = found.result;
+        const plan::Problem& problem = *loaded.problem;
+        PlanSummary summary(loaded, result);
+        if (interrupted()) console.note("interrupted: this is the best plan so far.");
         const plan::Priced priced =
             plan::price(problem, result.strategy, result.scheduler, api::listed(asked_));
-        const plan::Plan plan =
-            api::make_plan(loaded->model, problem, result, priced, loaded->costs);
+        const plan::Plan plan = api::make_plan(loaded.model, problem, result, priced, loaded.costs);
         const plan::ExportInput planned{.problem = problem,
                                         .strategy = result.strategy,
                                         .tasks = &priced.tasks,
                                         .timeline = priced.timeline ? &*priced.timeline : nullptr};
         write_files(plan, planned, report_file_.empty() ? std::string() : summary.page(priced));
-        console.json(summary.json(plan_file_.string(), &priced));
-        console.print(summary.text(priced, Console::stdout_terminal()));
+        auto json = summary.json(plan_file_.string(), &priced);
+        if (table != nullptr) json["sizes"] = table->json();
+        console.json(dumped(json));
+        if (table != nullptr) console.print(table->text(Console::stdout_terminal()) + '\n');
+        console.print(summary.text(priced, console));
         for (const auto& file : {plan_file_, trace_file_, report_file_}) {
             if (!file.empty()) console.print(fmt::format("wrote {}\n", file.string()));
         }
         return ExitCode::done;
     }
 
-private:
-    [[nodiscard]] bool default_output() const { return output_->count() == 0; }
+    /// Searches each size, with all of --time-limit, and writes the plan of the best one.
+    ExitCode run_sizes(Console& console) {
+        refuse_one_size_only();
+        const std::vector<Size> sizes = sizes_of(machine_, sizes_);
+        api::check_outputs(outputs(), {model_.file, asked_.fix, asked_.profile});
+        SizeTable table(sizes_.most_time);
+        Found best;
+        Found last;
+        for (std::size_t i = 0; i < sizes.size() && !interrupted(); ++i) {
+            const std::string label =
+                fmt::format("{} of {}, {}: ", i + 1, sizes.size(), size_text(sizes[i]));
+            try {
+                last = find(sizes[i], console, label);
+            } catch (const UsageError& error) {
+                if (asked_.strategy.empty() || sizes[i].machine.empty()) throw;
+                console.note(fmt::format("{}: {}", size_text(sizes[i]), error.what()));
+                table.add_refused(sizes[i], cost::load_machine(sizes[i].machine));
+                continue;
+            }
+            table.add(sizes[i], *last.loaded, last.result);
+            if (table.best() == table.rows().size() - 1) best = std::move(last);
+        }
+        if (best.loaded) return write(best, &table, console);
+        console.print(table.text(Console::stdout_terminal()) + '\n');
+        if (!last.loaded) {
+            throw UsageError("--strategy: no machine of the table can have it.");
+        }
+        auto json = PlanSummary(*last.loaded, last.result).json("", nullptr);
+        json["sizes"] = table.json();
+        console.json(dumped(json));
+        return without_plan(last.result, console);
+    }
 
-    [[nodiscard]] std::vector<api::Output> outputs(const rl::LearnOptions& learn) const {
-        std::vector<api::Output> outputs = api::outputs_of(learn);
+    /// Throws UsageError for options that mean one machine, or write a file for each search.
+    void refuse_one_size_only() const {
+        const auto refuse = [](bool given, std::string_view option) {
+            if (!given) return;
+            throw UsageError(
+                fmt::format("{}: is of one size, and a table of sizes was asked for. Say one "
+                            "machine and one batch.",
+                            option));
+        };
+        refuse(!start_.empty(), "--import-plan");
+        refuse(!learn_.save_policy.empty(), "--save-policy");
+        refuse(!asked_.learning_curve.empty(), "--learning-curve");
+        refuse(asked_.reward == Reward::measured, "--reward measured");
+    }
+
+    [[nodiscard]] std::vector<api::Output> outputs() const {
+        std::vector<api::Output> outputs = api::outputs_of(learn_);
         outputs.insert(outputs.begin(),
                        {{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}});
         return outputs;
@@ -171,8 +260,12 @@ private:
 
     ModelOptions model_;
     std::string machine_;
+    SizeOptions sizes_;
     cost::WhatIf what_if_;
     PlanOptions asked_;
+    rl::LearnOptions learn_;
+    /// From the first search on: while a model is read, Ctrl-C ends the program.
+    std::optional<Interrupt> interrupt_;
     std::filesystem::path start_;
     CLI::Option* output_ = nullptr;
     std::filesystem::path plan_file_ = "plan.json";

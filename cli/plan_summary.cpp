@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "cli/description.h"
 #include "cli/device_json.h"
 #include "cli/report/report.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "cli/timeline_picture.h"
 
 namespace partita::cli {
 namespace {
@@ -95,7 +95,7 @@ std::string PlanSummary::result_line() const {
         text += fmt::format(", gap {}: no plan saves more than {} of its time",
                             percent(*result_.gap), percent(*result_.gap / (1 + *result_.gap)));
     }
-    return text + fmt::format("\n{}", words_of(result_.status, result_.improving));
+    return text;
 }
 
 std::string PlanSummary::numerical_line() const {
@@ -109,9 +109,12 @@ std::string PlanSummary::search_line(const plan::TaskGraph& graph) const {
     std::string tasks = count_of(graph.whole_size(), "task");
     if (graph.is_folded())
         tasks += fmt::format(" folded into {}", with_commas(std::ssize(graph.tasks)));
-    return fmt::format("found by {} with {}; {} in {:.2f} s, {}, seed {}", result_.searcher,
-                       name_of(result_.scheduler), count_of(result_.evaluations, "evaluation"),
-                       to_seconds(result_.elapsed), tasks, result_.seed);
+    std::string text =
+        fmt::format("found by {} with {}; {} in {:.2f} s, {}, seed {}", result_.searcher,
+                    name_of(result_.scheduler), count_of(result_.evaluations, "evaluation"),
+                    to_seconds(result_.elapsed), tasks, result_.seed);
+    if (result_.status == search::Status::optimal) return text;
+    return text + "; " + words_of(result_.status, result_.improving);
 }
 
 std::string PlanSummary::measured_line() const {
@@ -142,15 +145,19 @@ std::string PlanSummary::baselines_line() const {
     return text;
 }
 
-std::string PlanSummary::text(const plan::Priced& priced, const Terminal& terminal) const {
+std::string PlanSummary::text(const plan::Priced& priced, const Console& console) const {
     const plan::Problem& problem = *loaded_.problem;
     const std::string unsupported = unsupported_line(facts_);
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
     text += fact_line("machine", machine_line(loaded_.machine));
     text += fact_line("objective",
                       goal_line(problem.objective(), problem.mode(), result_.strategy.policy));
-    if (!result_.configuration.empty()) text += fact_line("strategy", result_.configuration);
+    text += fact_line("strategy", strategy_text());
     text += fact_line("plan", result_line() + "\n" + search_line(priced.tasks));
+    const std::string throughput = throughput_line(this->throughput());
+    if (!throughput.empty()) text += fact_line("throughput", throughput);
+    const std::string moved = communication_line(communication_of(problem, priced.tasks));
+    if (!moved.empty()) text += fact_line("per device", moved);
     if (result_.measured) text += fact_line("measured", measured_line());
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
@@ -169,20 +176,27 @@ std::string PlanSummary::text(const plan::Priced& priced, const Terminal& termin
     if (!attention.empty()) text += fact_line("attention", attention);
     const std::string recompute = recompute_line(problem, result_.strategy);
     if (!recompute.empty()) text += fact_line("recompute", recompute);
-    const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
-    text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
-    if (!priced.memory.empty()) text += '\n' + memory_table(problem, priced.memory);
-    const std::string picture =
-        priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
-                        : load_picture(problem, priced.evaluation, terminal);
-    return text + '\n' + picture + '\n';
+    return text +
+           devices_text(problem, result_.strategy, priced, Console::stdout_terminal(),
+                        lines_below(text, console)) +
+           '\n';
+}
+
+std::string PlanSummary::strategy_text() const {
+    std::string text = strategy_lines(*loaded_.problem, result_.strategy);
+    if (!result_.configuration.empty()) text += "\n--strategy " + result_.configuration;
+    return text;
+}
+
+plan::Throughput PlanSummary::throughput() const {
+    return plan::throughput_of(*loaded_.problem, result_.strategy, result_.evaluation.value);
 }
 
 plan::CostCounts PlanSummary::counts_of(const plan::Priced& priced) const {
     return count_costs(loaded_, result_.strategy, priced.tasks);
 }
 
-std::string PlanSummary::json(const std::string& plan_file, const plan::Priced* priced) const {
+Json PlanSummary::json(const std::string& plan_file, const plan::Priced* priced) const {
     const plan::Problem& problem = *loaded_.problem;
     const bool found = result_.has_plan();
     const plan::Policy& policy = result_.strategy.policy;
@@ -192,42 +206,47 @@ std::string PlanSummary::json(const std::string& plan_file, const plan::Priced* 
     const auto memory = priced ? priced->memory : std::vector<plan::MemoryByKind>{};
     Json unsupported = Json::object();
     for (const auto& [type, count] : facts_.unsupported) unsupported[type] = count;
-    Json json = {{"status", name_of(result_.status)},
-                 {"objective", name_of(problem.objective())},
-                 {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
-                 {"measured_ps", result_.measured ? Json(result_.measured->raw()) : Json(nullptr)},
-                 {"improving", result_.improving},
-                 {"lower_bound_ps", result_.lower_bound.raw()},
-                 {"gap", or_null(result_.gap)},
-                 {"limited_by", result_.limited_by},
-                 {"numerical_bound", numerical_json(result_.numerical_bound)},
-                 {"searcher", result_.searcher},
-                 {"configuration",
-                  result_.configuration.empty() ? Json(nullptr) : Json(result_.configuration)},
-                 {"scheduler", name_of(result_.scheduler)},
-                 {"seed", result_.seed},
-                 {"micro_batches", found ? Json(policy.micro_batches) : Json(nullptr)},
-                 {"schedule", found ? Json(to_text(policy.schedule)) : Json(nullptr)},
-                 {"notes", result_.notes},
-                 {"evaluations", result_.evaluations},
-                 {"elapsed_s", seconds},
-                 {"evaluations_per_s", rate},
-                 {"tasks", priced ? priced->tasks.whole_size() : 0},
-                 {"acceptance_rate", or_null(result_.acceptance_rate)},
-                 {"baselines", baselines_json(result_)},
-                 {"devices", devices_json(problem, result_.evaluation, memory)},
-                 {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
-                 {"accuracy", found ? accuracy_json(price_errors_of(loaded_, result_.strategy))
-                                    : Json(nullptr)},
-                 {"unsupported_ops", unsupported},
-                 {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
+    Json json = {
+        {"status", name_of(result_.status)},
+        {"objective", name_of(problem.objective())},
+        {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
+        {"measured_ps", result_.measured ? Json(result_.measured->raw()) : Json(nullptr)},
+        {"improving", result_.improving},
+        {"lower_bound_ps", result_.lower_bound.raw()},
+        {"gap", or_null(result_.gap)},
+        {"limited_by", result_.limited_by},
+        {"numerical_bound", numerical_json(result_.numerical_bound)},
+        {"searcher", result_.searcher},
+        {"configuration",
+         result_.configuration.empty() ? Json(nullptr) : Json(result_.configuration)},
+        {"scheduler", name_of(result_.scheduler)},
+        {"seed", result_.seed},
+        {"micro_batches", found ? Json(policy.micro_batches) : Json(nullptr)},
+        {"schedule", found ? Json(to_text(policy.schedule)) : Json(nullptr)},
+        {"notes", result_.notes},
+        {"strategy", found ? strategy_json(problem, result_.strategy) : Json(nullptr)},
+        {"communication",
+         priced ? communication_json(communication_of(problem, priced->tasks)) : Json(nullptr)},
+        {"throughput", found ? throughput_json(throughput()) : Json(nullptr)},
+        {"evaluations", result_.evaluations},
+        {"elapsed_s", seconds},
+        {"evaluations_per_s", rate},
+        {"tasks", priced ? priced->tasks.whole_size() : 0},
+        {"acceptance_rate", or_null(result_.acceptance_rate)},
+        {"baselines", baselines_json(result_)},
+        {"devices", devices_json(problem, result_.evaluation, memory)},
+        {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
+        {"accuracy",
+         found ? accuracy_json(price_errors_of(loaded_, result_.strategy)) : Json(nullptr)},
+        {"unsupported_ops", unsupported},
+        {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
     if (!found) json["shortage"] = result_.shortage;
     if (problem.policy().recompute != plan::Recompute::none && found) {
         const RecomputedBlocks count = recomputed_blocks(problem, result_.strategy);
         json["recompute"] = {
             {"blocks", count.blocks}, {"selective", count.selective}, {"full", count.full}};
     }
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    return json;
 }
 
 std::string PlanSummary::page(const plan::Priced& priced) const {
@@ -257,9 +276,11 @@ std::string PlanSummary::page(const plan::Priced& priced) const {
     if (const auto errors = price_errors_of(loaded_, result_.strategy)) {
         input.facts.emplace_back("accuracy", accuracy_line(*errors, result_.evaluation.value));
     }
-    if (!result_.configuration.empty()) {
-        input.facts.emplace_back("strategy", result_.configuration);
-    }
+    const std::string throughput = throughput_line(this->throughput());
+    if (!throughput.empty()) input.facts.emplace_back("throughput", throughput);
+    input.facts.emplace_back("strategy", one_line(strategy_text()));
+    const std::string moved = communication_line(communication_of(problem, priced.tasks));
+    if (!moved.empty()) input.facts.emplace_back("moved per device", one_line(moved));
     if (result_.numerical_bound) input.facts.emplace_back("solver", numerical_line());
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {

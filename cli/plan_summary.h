@@ -5,11 +5,14 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "api/pricing.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/load.h"
 #include "cli/model_facts.h"
+#include "plan/description/throughput.h"
 #include "search/portfolio/search_run.h"
 
 namespace partita::cli {
@@ -19,10 +22,11 @@ public:
     /// Keeps references to both.
     PlanSummary(const Loaded& loaded, const search::SearchResult& result);
 
-    [[nodiscard]] std::string text(const plan::Priced& priced, const Terminal& terminal) const;
+    [[nodiscard]] std::string text(const plan::Priced& priced, const Console& console) const;
     /// The keys that `--json` promises. `plan_file` is "" when none was written, `priced` null when
     /// there is no plan.
-    [[nodiscard]] std::string json(const std::string& plan_file, const plan::Priced* priced) const;
+    [[nodiscard]] nlohmann::ordered_json json(const std::string& plan_file,
+                                              const plan::Priced* priced) const;
     [[nodiscard]] std::string page(const plan::Priced& priced) const;
 
 private:
@@ -32,6 +36,8 @@ private:
     [[nodiscard]] std::string measured_line() const;
     [[nodiscard]] std::string notes_lines() const;
     [[nodiscard]] std::string baselines_line() const;
+    [[nodiscard]] std::string strategy_text() const;
+    [[nodiscard]] plan::Throughput throughput() const;
     [[nodiscard]] plan::CostCounts counts_of(const plan::Priced& priced) const;
 
     const Loaded& loaded_;

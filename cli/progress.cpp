@@ -14,8 +14,11 @@ namespace partita::cli {
 
 using namespace std::chrono_literals;
 
-ProgressBar::ProgressBar(Console& console, const search::EngineOptions& budget)
-    : line_(console), time_limit_(budget.time_limit), evaluations_(budget.evaluations) {}
+ProgressBar::ProgressBar(Console& console, const search::EngineOptions& budget, std::string label)
+    : line_(console),
+      label_(std::move(label)),
+      time_limit_(budget.time_limit),
+      evaluations_(budget.evaluations) {}
 
 double ProgressBar::spent(const search::Progress& progress) const {
     double share = time_limit_ || evaluations_ ? 0 : progress.done;
@@ -33,8 +36,8 @@ double ProgressBar::spent(const search::Progress& progress) const {
 void ProgressBar::show(const search::Progress& progress) {
     if (!line_.enabled() || (last_ && progress.elapsed - *last_ < 100ms)) return;
     last_ = progress.elapsed;
-    std::string text =
-        fmt::format("{}  {}", progress.searcher, count_of(progress.evaluations, "evaluation"));
+    std::string text = fmt::format("{}{}  {}", label_, progress.searcher,
+                                   count_of(progress.evaluations, "evaluation"));
     if (!progress.detail.empty()) text += fmt::format("  {}", progress.detail);
     if (progress.measured) {
         text += fmt::format("  best measured {}", to_text(*progress.measured));
@@ -50,8 +53,9 @@ void ProgressBar::show(const search::Progress& progress) {
 }
 
 search::SearchResult run_search(const plan::Problem& problem, search::EngineOptions options,
-                                const Interrupt& interrupt, Console& console) {
-    ProgressBar bar(console, options);
+                                const Interrupt& interrupt, Console& console,
+                                const std::string& label) {
+    ProgressBar bar(console, options, label);
     options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
     options.cancelled = &interrupt.flag();
     return search::search(problem, std::move(options));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -19,7 +20,8 @@ class ProgressBar {
 public:
     /// Shows the share of the larger of time and evaluations that is spent, where they are limited,
     /// and else how far the searcher is.
-    ProgressBar(Console& console, const search::EngineOptions& budget);
+    /// `label` stands before what the searcher says.
+    ProgressBar(Console& console, const search::EngineOptions& budget, std::string label = "");
 
     void show(const search::Progress& progress);
 
@@ -27,6 +29,7 @@ private:
     [[nodiscard]] double spent(const search::Progress& progress) const;
 
     ProgressLine line_;
+    std::string label_;
     std::optional<search::Duration> time_limit_;
     std::optional<std::int64_t> evaluations_;
     std::optional<search::Duration> last_;
@@ -34,6 +37,7 @@ private:
 
 /// search::search(), and its errors; interrupted, it ends with the best plan so far.
 search::SearchResult run_search(const plan::Problem& problem, search::EngineOptions options,
-                                const Interrupt& interrupt, Console& console);
+                                const Interrupt& interrupt, Console& console,
+                                const std::string& label = "");
 
 }  // namespace partita::cli

@@ -59,6 +59,18 @@ void add_shape(std::map<std::string, graph::Shape>& shapes, const std::string& t
     shapes[text.substr(0, split)] = shape;
 }
 
+/// "64", or where there may be several "16,32,64".
+std::vector<std::int64_t> read_batches(std::string_view text, bool several) {
+    std::vector<std::int64_t> sizes;
+    while (several && text.find(',') != std::string_view::npos) {
+        const std::size_t comma = text.find(',');
+        sizes.push_back(api::read_number("--batch", text.substr(0, comma), 1, api::kNoMost));
+        text.remove_prefix(comma + 1);
+    }
+    sizes.push_back(api::read_number("--batch", text, 1, api::kNoMost));
+    return sizes;
+}
+
 std::optional<DType> precision_of(std::string_view text) {
     if (text == "model") return std::nullopt;
     if (text == "fp32" || text == "tf32") return DType::float32;
@@ -118,14 +130,14 @@ void read_precision(std::string_view text, ModelOptions& options) {
 
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
+void add_model_options(CLI::App& app, ModelOptions& options, std::vector<std::int64_t>* batches) {
     app.add_option("MODEL", options.file, "an .onnx model, or a workload .json")
         ->required()
         ->type_name("");
-    add_binding_options(app, options);
+    add_binding_options(app, options, batches);
 }
 
-void add_binding_options(CLI::App& app, ModelOptions& options) {
+void add_binding_options(CLI::App& app, ModelOptions& options, std::vector<std::int64_t>* batches) {
     app.add_option_function<std::vector<std::string>>(
            "--bind",
            [&options](const std::vector<std::string>& texts) {
@@ -146,11 +158,15 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->group(kModelGroup);
     app.add_option_function<std::string>(
            "--batch",
-           [&options](const std::string& text) {
-               options.batch = api::read_number("--batch", text, 1, api::kNoMost);
+           [&options, batches](const std::string& text) {
+               const std::vector<std::int64_t> sizes = read_batches(text, batches != nullptr);
+               options.batch = sizes.front();
+               if (batches != nullptr) *batches = sizes;
            },
-           "the sample dim of all inputs")
-        ->type_name("N")
+           batches == nullptr
+               ? "the sample dim of all inputs"
+               : "the sample dim of all inputs; several with commas: a table of sizes")
+        ->type_name(batches == nullptr ? "N" : "N[,N...]")
         ->group(kModelGroup);
     app.add_option("--inputs", options.inputs,
                    "bind the dims to the shapes of an ONNX test-data-set folder (input_0.pb, ...)")
@@ -192,11 +208,13 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->group(kModelGroup);
 }
 
-void add_machine_option(CLI::App& app, std::string& machine) {
-    app.add_option("--machine", machine,
-                   "a preset (`partita machine list`) with optional size, such as cpu:2 or "
-                   "dgx-h100:4, or a machine .json; default: this host, or what a workload names")
-        ->type_name("M")
+void add_machine_option(CLI::App& app, std::string& machine, bool several) {
+    std::string help =
+        "a preset (`partita machine list`) with optional size, such as cpu:2 or "
+        "dgx-h100:4, or a machine .json; default: this host, or what a workload names";
+    if (several) help += "; several with commas, such as dgx-h100:1,2,4: a table of sizes";
+    app.add_option("--machine", machine, help)
+        ->type_name(several ? "M[,M...]" : "M")
         ->group(goal_group());
 }
 

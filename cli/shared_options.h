@@ -5,10 +5,12 @@
 // value that cannot be read throws UsageError naming the option, what came and what is expected.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -26,10 +28,14 @@ struct ModelOptions : ImportOptions {
     std::filesystem::path file;
 };
 
-void add_model_options(CLI::App& app, ModelOptions& options);
+/// `batches`: where the command takes several sizes, all of them; else null.
+void add_model_options(CLI::App& app, ModelOptions& options,
+                       std::vector<std::int64_t>* batches = nullptr);
 /// Without MODEL itself: for commands whose model is the second positional or absent.
-void add_binding_options(CLI::App& app, ModelOptions& options);
-void add_machine_option(CLI::App& app, std::string& machine);
+void add_binding_options(CLI::App& app, ModelOptions& options,
+                         std::vector<std::int64_t>* batches = nullptr);
+/// `several`: does the command take a list?
+void add_machine_option(CLI::App& app, std::string& machine, bool several = false);
 /// --set and --scale: other figures than the machine's.
 void add_what_if_options(CLI::App& app, cost::WhatIf& changes);
 /// The options of plans in these sets, in the order of api::option_table().

@@ -13,11 +13,11 @@
 #include "api/pricing.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/description.h"
 #include "cli/device_json.h"
 #include "cli/planned.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "cli/timeline_picture.h"
 #include "plan/evaluation/evaluator.h"
 #include "plan/exporters/exporter.h"
 #include "plan/legality/config_legality.h"
@@ -66,7 +66,7 @@ public:
                                                                                  : nullptr}));
         }
         console.json(json(planned, strategy, priced));
-        console.print(text(planned, strategy, priced));
+        console.print(text(planned, strategy, priced, console));
         if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
         if (priced.evaluation.feasible()) return ExitCode::done;
         console.err() << fmt::format("partita: infeasible: {}\n",
@@ -134,7 +134,7 @@ private:
     }
 
     static std::string text(const Planned& planned, const plan::Strategy& strategy,
-                            const plan::Priced& priced) {
+                            const plan::Priced& priced, const Console& console) {
         const plan::Problem& problem = *planned.loaded->problem;
         const ModelFacts facts = facts_of(problem.graph(), rules_of(problem));
         std::string value = to_text(priced.evaluation.value);
@@ -142,21 +142,22 @@ private:
             value += fmt::format(" (the plan says {}: {:.3f} times)", to_text(planned.plan.value),
                                  priced.evaluation.value / planned.plan.value);
         }
-        const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
-        const Terminal terminal = Console::stdout_terminal();
         std::string result = fact_line("model", model_line(planned.loaded->model, facts));
         result += fact_line("machine", machine_line(planned.loaded->machine));
         result += fact_line("objective", goal_line(problem));
+        result += fact_line("strategy", strategy_lines(problem, strategy));
         result += fact_line("simulated", value);
+        const std::string throughput =
+            throughput_line(plan::throughput_of(problem, strategy, priced.evaluation.value));
+        if (!throughput.empty()) result += fact_line("throughput", throughput);
+        const std::string moved = communication_line(communication_of(problem, priced.tasks));
+        if (!moved.empty()) result += fact_line("per device", moved);
         if (!planned.loaded->costs.measured.empty()) {
             const auto counts = count_costs(*planned.loaded, strategy, priced.tasks);
             result += fact_line("costs", costs_line(*planned.loaded, counts));
         }
-        result += '\n' + device_table(problem, strategy, priced.evaluation, whole) + '\n';
-        if (!priced.memory.empty()) result += memory_table(problem, priced.memory) + '\n';
-        return result + (priced.timeline
-                             ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
-                             : load_picture(problem, priced.evaluation, terminal));
+        return result + devices_text(problem, strategy, priced, Console::stdout_terminal(),
+                                     lines_below(result, console));
     }
 
     static std::string json(const Planned& planned, const plan::Strategy& strategy,
@@ -167,14 +168,19 @@ private:
              named_counts(count_costs(*planned.loaded, strategy, priced.tasks))) {
             costs[std::string(source)] = count;
         }
-        const Json json = {{"objective", name_of(problem.objective())},
-                           {"value_ps", priced.evaluation.value.raw()},
-                           {"planned_ps", planned.plan.value.raw()},
-                           {"fits", priced.evaluation.feasible()},
-                           {"machine", problem.machine().name()},
-                           {"tasks", priced.tasks.whole_size()},
-                           {"costs", costs},
-                           {"devices", devices_json(problem, priced.evaluation, priced.memory)}};
+        const Json json = {
+            {"objective", name_of(problem.objective())},
+            {"value_ps", priced.evaluation.value.raw()},
+            {"planned_ps", planned.plan.value.raw()},
+            {"strategy", strategy_json(problem, strategy)},
+            {"communication", communication_json(communication_of(problem, priced.tasks))},
+            {"throughput",
+             throughput_json(plan::throughput_of(problem, strategy, priced.evaluation.value))},
+            {"fits", priced.evaluation.feasible()},
+            {"machine", problem.machine().name()},
+            {"tasks", priced.tasks.whole_size()},
+            {"costs", costs},
+            {"devices", devices_json(problem, priced.evaluation, priced.memory)}};
         return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
     }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "cli/folded_table.h"
 #include "cli/table.h"
+#include "cli/timeline_picture.h"
 
 namespace partita::cli {
 namespace {
@@ -33,6 +35,53 @@ std::string shape_text(const graph::Shape& shape) {
     std::string text;
     for (const auto extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
     return text;
+}
+
+/// Ops, busy time and memory.
+std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Evaluation& evaluation, Time whole, std::size_t most) {
+    FoldedTable table({{.title = "device"},
+                       {.title = "ops", .align = Align::right},
+                       {.title = "busy", .align = Align::right},
+                       {.title = "", .align = Align::right},
+                       {.title = "memory", .align = Align::right},
+                       {.title = "of", .align = Align::right},
+                       {.title = "", .align = Align::right}});
+    const auto ops = ops_per_device(problem, strategy);
+    for (std::size_t d = 0; d < ops.size(); ++d) {
+        const plan::DeviceUse& use = evaluation.devices[d];
+        if (ops[d] == 0 && use == plan::DeviceUse{}) continue;
+        const Bytes capacity = problem.constraints().memory_capacity(static_cast<int>(d));
+        table.add(problem.machine().device(static_cast<int>(d)).name,
+                  {with_commas(ops[d]), to_text(use.busy),
+                   whole > Time{0} ? percent(use.busy / whole) : "-", to_text(use.memory),
+                   to_text(capacity), percent(use.memory / capacity)},
+                  use.busy.raw());
+    }
+    return table.to_text(most, "less busy device");
+}
+
+std::string memory_table(const plan::Problem& problem,
+                         const std::vector<plan::MemoryByKind>& memory, std::size_t most) {
+    std::vector<plan::MemoryKind> held;
+    for (const plan::MemoryKind kind : plan::kMemoryKinds) {
+        const bool any =
+            std::ranges::any_of(memory, [&](const auto& of) { return of[kind] > Bytes{0}; });
+        if (any) held.push_back(kind);
+    }
+    std::vector<Column> columns = {{.title = "memory at its peak"}};
+    for (const plan::MemoryKind kind : held) {
+        columns.push_back({.title = std::string(name_of(kind)), .align = Align::right});
+    }
+    FoldedTable table(std::move(columns));
+    for (std::size_t d = 0; d < memory.size(); ++d) {
+        if (memory[d] == plan::MemoryByKind{}) continue;
+        std::vector<std::string> cells;
+        for (const plan::MemoryKind kind : held) cells.push_back(to_text(memory[d][kind]));
+        table.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells),
+                  memory[d].total().raw());
+    }
+    return table.to_text(most, "less full device");
 }
 
 }  // namespace
@@ -62,6 +111,10 @@ std::string model_line(const LoadedModel& model, const ModelFacts& facts) {
     }
     if (!bound.empty()) text += "\n" + bound;
     for (const std::string& note : model.notes) text += "\n" + note;
+    if (!model.details.empty()) {
+        text += fmt::format("\nPlans lack {} of that framework: --verbose says which.",
+                            count_of(std::ssize(model.details), "way"));
+    }
     return text;
 }
 
@@ -135,50 +188,42 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
     return ops;
 }
 
-std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
-                         const plan::Evaluation& evaluation, Time whole) {
-    FoldedTable table({{.title = "device"},
-                       {.title = "ops", .align = Align::right},
-                       {.title = "busy", .align = Align::right},
-                       {.title = "", .align = Align::right},
-                       {.title = "memory", .align = Align::right},
-                       {.title = "of", .align = Align::right},
-                       {.title = "", .align = Align::right}});
-    const auto ops = ops_per_device(problem, strategy);
-    for (std::size_t d = 0; d < ops.size(); ++d) {
-        const plan::DeviceUse& use = evaluation.devices[d];
-        if (ops[d] == 0 && use == plan::DeviceUse{}) continue;
-        const Bytes capacity = problem.constraints().memory_capacity(static_cast<int>(d));
-        table.add(problem.machine().device(static_cast<int>(d)).name,
-                  {with_commas(ops[d]), to_text(use.busy),
-                   whole > Time{0} ? percent(use.busy / whole) : "-", to_text(use.memory),
-                   to_text(capacity), percent(use.memory / capacity)},
-                  use.busy.raw());
-    }
-    return table.to_text(kMostDeviceRows, "less busy device");
+Bytes most_memory(const plan::Evaluation& evaluation) {
+    Bytes most;
+    for (const plan::DeviceUse& use : evaluation.devices) most = std::max(most, use.memory);
+    return most;
 }
 
-std::string memory_table(const plan::Problem& problem,
-                         const std::vector<plan::MemoryByKind>& memory) {
-    std::vector<plan::MemoryKind> held;
-    for (const plan::MemoryKind kind : plan::kMemoryKinds) {
-        const bool any =
-            std::ranges::any_of(memory, [&](const auto& of) { return of[kind] > Bytes{0}; });
-        if (any) held.push_back(kind);
+std::string devices_text(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Priced& priced, const Terminal& terminal,
+                         std::size_t most_lines) {
+    const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
+    // People look at the picture before they read tables.
+    struct Rows {
+        std::size_t devices, memory, picture;
+    };
+    constexpr std::array kRows = {Rows{24, 24, 24}, Rows{12, 12, 12}, Rows{8, 8, 8}, Rows{8, 4, 8},
+                                  Rows{4, 2, 8},    Rows{2, 1, 8},    Rows{3, 2, 6}, Rows{2, 2, 5},
+                                  Rows{2, 1, 4},    Rows{2, 1, 2}};
+    std::string text;
+    for (const Rows& rows : kRows) {
+        text =
+            '\n' + device_table(problem, strategy, priced.evaluation, whole, rows.devices) + '\n';
+        if (!priced.memory.empty())
+            text += memory_table(problem, priced.memory, rows.memory) + '\n';
+        text += priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline,
+                                                   terminal, rows.picture)
+                                : load_picture(problem, priced.evaluation, terminal, rows.picture);
+        if (std::cmp_less_equal(std::ranges::count(text, '\n'), most_lines)) break;
     }
-    std::vector<Column> columns = {{.title = "memory at its peak"}};
-    for (const plan::MemoryKind kind : held) {
-        columns.push_back({.title = std::string(name_of(kind)), .align = Align::right});
-    }
-    FoldedTable table(std::move(columns));
-    for (std::size_t d = 0; d < memory.size(); ++d) {
-        if (memory[d] == plan::MemoryByKind{}) continue;
-        std::vector<std::string> cells;
-        for (const plan::MemoryKind kind : held) cells.push_back(to_text(memory[d][kind]));
-        table.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells),
-                  memory[d].total().raw());
-    }
-    return table.to_text(kMostDeviceRows, "less full device");
+    return text;
+}
+
+std::size_t lines_below(const std::string& head, const Console& console) {
+    constexpr std::size_t kWrote = 2;  // an empty line, and the file
+    if (console.options.verbose) return std::numeric_limits<std::size_t>::max();
+    const auto used = static_cast<std::size_t>(std::ranges::count(head, '\n')) + kWrote;
+    return used < kMostLines ? kMostLines - used : 0;
 }
 
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,

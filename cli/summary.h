@@ -4,6 +4,7 @@
 // devices, counts of where costs came from.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,13 +13,14 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cli/console.h"
 #include "cli/load.h"
 #include "cli/model_facts.h"
 #include "plan/evaluation/evaluator.h"
+#include "plan/evaluation/priced.h"
 #include "plan/problem/price_errors.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::cli {
@@ -40,17 +42,19 @@ std::string unsupported_line(const ModelFacts& facts);
 /// Ops that run forward, per device.
 std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
                                          const plan::Strategy& strategy);
-/// Beyond, tables of devices show those that do most.
-inline constexpr std::size_t kMostDeviceRows = 24;
+/// Of the device that holds most.
+Bytes most_memory(const plan::Evaluation& evaluation);
+/// Lines that a summary has, however large the machine is; with --verbose there is no limit.
+inline constexpr std::size_t kMostLines = 40;
 
-/// Ops, busy time and memory of the devices that have any; neighbours that agree share a row.
-std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
-                         const plan::Evaluation& evaluation, Time whole);
-
-/// What devices hold at their peak by kind, where it is known (plan::Priced); neighbours that hold
-/// the same share a row. Kinds that nobody holds are left out.
-std::string memory_table(const plan::Problem& problem,
-                         const std::vector<plan::MemoryByKind>& memory);
+/// Three parts, in as many lines: ops, busy time and memory of the devices that have any; what they
+/// hold at their peak by kind, where that is known; their timeline, or load. Devices that agree share
+/// a row, and of too many rows those are shown that do, or hold, most.
+std::string devices_text(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Priced& priced, const Terminal& terminal,
+                         std::size_t most_lines);
+/// What is left of kMostLines below `head`.
+std::size_t lines_below(const std::string& head, const Console& console);
 
 /// By the source of their price: tasks where costs are measured, else ops that run forward.
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,

@@ -100,6 +100,10 @@ std::string count_of(std::int64_t number, std::string_view noun) {
     return fmt::format("{} {}{}", with_commas(number), noun, number == 1 ? "" : "s");
 }
 
+std::string figure_text(double value) {
+    return value >= 1'000 ? with_commas(std::llround(value)) : fmt::format("{:.4g}", value);
+}
+
 std::string percent(double ratio) {
     if (!std::isfinite(ratio)) return "-";
     return fmt::format("{:.1f} %", 100 * ratio);

@@ -49,6 +49,8 @@ std::string beginning(std::string_view text, std::size_t width);
 std::string count_of(std::int64_t number, std::string_view noun);
 /// "1,234,567".
 std::string with_commas(std::int64_t number);
+/// "8,569", "12.35", "0.01235": four digits, or all before the point.
+std::string figure_text(double value);
 /// "12.3 %"; a dash for a ratio that is not finite.
 std::string percent(double ratio);
 

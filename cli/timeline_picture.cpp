@@ -18,7 +18,6 @@
 namespace partita::cli {
 namespace {
 
-constexpr std::size_t kMaxRows = 24;
 constexpr std::size_t kRowLabelWidth = 18;
 constexpr std::array<std::string_view, 5> kUnicodeShades = {" ", "░", "▒", "▓", "█"};
 constexpr std::array<std::string_view, 5> kAsciiShades = {" ", ".", ":", "+", "#"};
@@ -55,9 +54,9 @@ public:
         rows_[known->second].count += count;
     }
 
-    /// The kMaxRows busiest (of equals the first) in their order, and how many others there are.
-    [[nodiscard]] std::string text() const {
-        const std::vector<std::size_t> shown = largest(busy_, kMaxRows);
+    /// The `most` busiest (of equals the first) in their order, and how many others there are.
+    [[nodiscard]] std::string text(std::size_t most) const {
+        const std::vector<std::size_t> shown = largest(busy_, most);
         std::string text;
         for (const std::size_t row : shown) {
             const Row& of = rows_[row];
@@ -145,7 +144,8 @@ std::string picture(const Columns& columns, double scale, bool unicode) {
 }  // namespace
 
 std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
-                             const plan::Timeline& timeline, const Terminal& terminal) {
+                             const plan::Timeline& timeline, const Terminal& terminal,
+                             std::size_t most_rows) {
     if (timeline.makespan <= Time{0}) return "";
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 8;  // label, gaps, percentage
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
@@ -173,7 +173,7 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     }
     std::string text = fmt::format("timeline of {}, {} per column\n", to_text(timeline.makespan),
                                    to_text(per_column));
-    text += rows.text();
+    text += rows.text(most_rows);
     if (any_copy) {
         // What many links carry adds up: the busiest column is the darkest.
         double most = 1;
@@ -186,7 +186,7 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
 }
 
 std::string load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
-                         const Terminal& terminal) {
+                         const Terminal& terminal, std::size_t most_rows) {
     if (evaluation.value <= Time{0}) return "";
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 12;
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
@@ -203,7 +203,7 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
                  fmt::format("{} {:>11}", picture(bar, 1, terminal.unicode), to_text(busy)), busy,
                  1);
     }
-    return text + rows.text();
+    return text + rows.text(most_rows);
 }
 
 }  // namespace partita::cli

@@ -11,6 +11,7 @@
 // With many devices the busiest are shown, in their own order, and the rest is counted.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "cli/console.h"
@@ -21,12 +22,13 @@
 
 namespace partita::cli {
 
-/// "" when nothing runs.
+/// The `most_rows` busiest devices, and how many others there are. "" when nothing runs.
 std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
-                             const plan::Timeline& timeline, const Terminal& terminal);
+                             const plan::Timeline& timeline, const Terminal& terminal,
+                             std::size_t most_rows);
 
 /// For evaluations without an order: one bar per device, its load beside the largest.
 std::string load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
-                         const Terminal& terminal);
+                         const Terminal& terminal, std::size_t most_rows);
 
 }  // namespace partita::cli

@@ -62,6 +62,8 @@ void check_device(const Device& device, const std::string& field) {
     require(device.vector_flops > 0, field + ".vector_flops", "FLOP/s > 0", device.vector_flops);
     check_share(device.compute_efficiency, field + ".compute_efficiency");
     check_share(device.memory_efficiency, field + ".memory_efficiency");
+    require(device.price_per_hour >= 0, field + ".price_per_hour", "a price >= 0",
+            device.price_per_hour);
 }
 
 void check_link(const Link& link, int vertices, const std::string& field) {

@@ -51,7 +51,8 @@ struct Device {
     /// The same of kernels that no table has, in (0, 1]; from data files, with a source.
     double compute_efficiency = 1.0;
     double memory_efficiency = 1.0;
-    std::string source;  ///< where the figures come from
+    std::string source;         ///< where the figures come from
+    double price_per_hour = 0;  ///< in whatever currency; 0: not said
 
     [[nodiscard]] std::int64_t matrix_flops_of(
         graph::DType dtype, graph::ProductType type = graph::ProductType::as_stored) const;

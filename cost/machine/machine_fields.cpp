@@ -33,6 +33,7 @@ std::string_view example_of(FigureKind kind) {
     case FigureKind::bytes_per_second: return "900000000000 or \"900GB/s\"";
     case FigureKind::flops: return "19500000000000 or \"19.5TFLOP/s\"";
     case FigureKind::time: return "7000000 or \"7us\"";
+    case FigureKind::price: return "2.5";
     }
     std::abort();
 }
@@ -201,6 +202,11 @@ Device read_device_figures(const JsonField& field) {
         constexpr std::int64_t kMostThreads = 2'048;  // a run starts them; no host has more
         device.threads = static_cast<int>(
             threads.integer(1, kMostThreads, {"a number of cores from 1 to 2048"}));
+    }
+    if (const JsonField price = field["price_per_hour"]; price.present()) {
+        constexpr double kMostPrice = 1e6;
+        device.price_per_hour =
+            price.number(0, kMostPrice, {"a price from 0 to 1000000", "Write e.g. 2.5."});
     }
     return device;
 }

@@ -17,10 +17,10 @@
 namespace partita::cost {
 
 /// Fields of a device's and of a link's figures, for JsonField::allow_only().
-inline constexpr std::array<std::string_view, 13> kDeviceFigures = {
-    "model",        "kind",         "memory_bytes",  "memory_bandwidth",   "launch_interval_ps",
-    "matrix_flops", "vector_flops", "kernels",       "compute_efficiency", "memory_efficiency",
-    "source",       "threads",      "reserved_bytes"};
+inline constexpr std::array<std::string_view, 14> kDeviceFigures = {
+    "model",        "kind",         "memory_bytes",   "memory_bandwidth",   "launch_interval_ps",
+    "matrix_flops", "vector_flops", "kernels",        "compute_efficiency", "memory_efficiency",
+    "source",       "threads",      "reserved_bytes", "price_per_hour"};
 inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "latency_ps", "mode",
                                                                  "efficiency", "source"};
 

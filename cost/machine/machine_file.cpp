@@ -88,7 +88,7 @@ std::string device_line(const Device& device) {
     return fmt::format(
         R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
         R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
-        R"("vector_flops": {}, {}"compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}}})",
+        R"("vector_flops": {}, {}"compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}{}}})",
         json_quoted(device.name), json_quoted(device.model), name_of(device.kind), device.node,
         device.memory.raw(), device.memory_bandwidth, device.launch_interval.raw(), flops,
         device.vector_flops,
@@ -98,7 +98,10 @@ std::string device_line(const Device& device) {
         device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads),
         device.reserved == default_reserved(device.kind, device.memory)
             ? ""
-            : fmt::format(R"(, "reserved_bytes": {})", device.reserved.raw()));
+            : fmt::format(R"(, "reserved_bytes": {})", device.reserved.raw()),
+        device.price_per_hour == 0
+            ? ""
+            : fmt::format(R"(, "price_per_hour": {})", json_number(device.price_per_hour)));
 }
 
 std::string link_line(const Machine& machine, const Link& link) {

@@ -82,6 +82,13 @@ void change_vector_flops(Device& device, const Change& change) {
     device.vector_flops = std::max<std::int64_t>(1, change(device.vector_flops));
 }
 
+void change_price(Device& device, const Change& change) {
+    constexpr double kMillionths = 1e6;
+    device.price_per_hour =
+        static_cast<double>(change(std::llround(device.price_per_hour * kMillionths))) /
+        kMillionths;
+}
+
 /// One changes what the path names, and says in how many places.
 struct PathRow {
     std::string_view path;
@@ -117,11 +124,13 @@ constexpr std::array kPaths = {
             apply_devices<change_launch_interval>},
     PathRow{"device.matrix_flops", FigureKind::flops, true, apply_devices<change_matrix_flops>},
     PathRow{"device.vector_flops", FigureKind::flops, true, apply_devices<change_vector_flops>},
+    PathRow{"device.price_per_hour", FigureKind::price, true, apply_devices<change_price>},
     PathRow{"compute", FigureKind::flops, false,
             apply_devices<change_matrix_flops, change_vector_flops>}};
 
 bool may_be_zero(const PathRow& row) {
-    return row.kind == FigureKind::time || row.path == "device.reserved";
+    return row.kind == FigureKind::time || row.kind == FigureKind::price ||
+           row.path == "device.reserved";
 }
 
 std::string known_paths(bool set) {
@@ -164,6 +173,7 @@ std::string_view example_of(FigureKind kind) {
     case FigureKind::bytes_per_second: return "12.5GB/s";
     case FigureKind::flops: return "100TFLOP/s";
     case FigureKind::time: return "5us";
+    case FigureKind::price: return "2.5";
     }
     return {};
 }

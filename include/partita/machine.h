@@ -51,6 +51,7 @@ struct DeviceSpec {
     std::string kernels;
     double compute_efficiency = 1.0;  ///< the same of kernels that no table has, in (0, 1]
     double memory_efficiency = 1.0;   ///< in (0, 1]
+    double price_per_hour = 0;        ///< >= 0, in whatever currency; 0: not said
 };
 
 /// How a link's bandwidth is used: once per direction, in one direction only, or by both together.

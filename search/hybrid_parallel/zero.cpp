@@ -13,22 +13,12 @@ using graph::OpId;
 using plan::Problem;
 using plan::Strategy;
 
-namespace {
-
-ZeroLevel level_of(const plan::UpdateConfig& update, int micro_batches) {
-    if (update.refetch) return ZeroLevel::parameters;
-    if (update.update.devices.size() < 2 || update.update.axes.empty()) return ZeroLevel::none;
-    return micro_batches > 1 && update.accumulate_locally ? ZeroLevel::optimizer
-                                                          : ZeroLevel::gradients;
-}
-
-}  // namespace
-
 ZeroLevel zero_level(const Problem& problem, const Strategy& strategy) {
     ZeroLevel level = ZeroLevel::none;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (problem.graph().ops()[i].kind != graph::OpKind::parameter) continue;
-        level = std::max(level, level_of(strategy.update(OpId(i)), strategy.policy.micro_batches));
+        level = std::max(level,
+                         plan::zero_level(strategy.update(OpId(i)), strategy.policy.micro_batches));
     }
     return level;
 }

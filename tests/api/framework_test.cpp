@@ -62,8 +62,9 @@ TEST(Framework, SaysWhatItsFileSays) {
     ASSERT_TRUE(framework.host_time);
     EXPECT_EQ(framework.host_time->kernel, Time(45'000'000));
     EXPECT_EQ(framework.strategy, "tp=1,zero=2");
-    EXPECT_THAT(notes_of(framework), ElementsAre("Framework own: a test.",
-                                                 "Not so in plans for own: it rests on Sundays."));
+    EXPECT_EQ(note_of(framework), "Framework own: a test.");
+    EXPECT_THAT(details_of(framework),
+                ElementsAre("Not so in plans for own: it rests on Sundays."));
 }
 
 TEST(Framework, NamesTheFieldThatIsWrong) {

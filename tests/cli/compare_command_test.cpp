@@ -103,5 +103,87 @@ TEST_F(Compare, ConfigurationsAreTheSameInAnyOrder) {
     EXPECT_EQ(rows(sharded, repeated), rows(repeated, sharded));
 }
 
+/// Two plans of the encoder layer on eight GPUs, a.json and b.json.
+class ComparePlans : public ProgramTest {
+protected:
+    ComparePlans() {
+        plan("a.json", "dp=4,tp=1,pp=1");
+        plan("b.json", "dp=2,tp=2,pp=1");
+    }
+    void plan(const std::string& file, const std::string& strategy) {
+        const Outcome result = run({"plan", model_, "--bind", "batch=4", "--bind", "sequence=16",
+                                    "--machine", "dgx-a100", "--mode", "training", "--strategy",
+                                    strategy, "--micro-batches", "1", "-o", file});
+        ASSERT_EQ(result.code, 0) << result.err;
+    }
+    json compare(const std::string& a, const std::string& b,
+                 const std::vector<std::string>& more = {}) {
+        std::vector<std::string> arguments{"compare", a, b, model_, "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out);
+    }
+
+    std::string model_ = example("runnable/encoder-layer/model.onnx");
+};
+
+TEST_F(ComparePlans, SaysWhatBothAre) {
+    const json compared = compare("a.json", "b.json");
+    EXPECT_EQ(compared["first"]["strategy"]["dp"], 4);
+    EXPECT_EQ(compared["first"]["strategy"]["tp"], 1);
+    EXPECT_EQ(compared["second"]["strategy"]["dp"], 2);
+    EXPECT_EQ(compared["second"]["strategy"]["tp"], 2);
+    for (const auto& [side, file] : {std::pair{"first", "a.json"}, {"second", "b.json"}}) {
+        EXPECT_EQ(compared[side]["value_ps"], json::parse(read(file))["prediction"]["value_ps"]);
+        EXPECT_EQ(compared[side]["plan"], file);
+    }
+    const double a = compared["first"]["value_ps"];
+    EXPECT_DOUBLE_EQ(compared["ratio"].get<double>(),
+                     compared["second"]["value_ps"].get<double>() / a);
+}
+
+// The other way round everything is on the other side, and a plan is like itself.
+TEST_F(ComparePlans, IsTheSameFromBothSides) {
+    const json forth = compare("a.json", "b.json");
+    const json back = compare("b.json", "a.json");
+    EXPECT_EQ(forth["first"], back["second"]);
+    EXPECT_EQ(forth["second"], back["first"]);
+    ASSERT_EQ(forth["different_ops"].size(), back["different_ops"].size());
+    EXPECT_GT(forth["different_ops"].size(), 0U);
+    for (std::size_t i = 0; i < forth["different_ops"].size(); ++i) {
+        EXPECT_EQ(forth["different_ops"][i]["first"], back["different_ops"][i]["second"]);
+    }
+    const json own = compare("a.json", "a.json");
+    EXPECT_EQ(own["first"], own["second"]);
+    EXPECT_EQ(own["different_ops"], json::array());
+}
+
+TEST_F(ComparePlans, AsksWhatBothWouldTakeElsewhere) {
+    const json here = compare("a.json", "b.json");
+    const json there = compare("a.json", "b.json", {"--machine", "dgx-h100"});
+    EXPECT_EQ(there["first"]["machine"], "dgx-h100");
+    EXPECT_LT(there["first"]["value_ps"], here["first"]["value_ps"]);
+    EXPECT_EQ(there["different_ops"], here["different_ops"]);
+}
+
+TEST_F(ComparePlans, RefusesWhatIsNotTwoPlansOfOneModel) {
+    const Outcome two = run({"compare", "a.json", model_});
+    EXPECT_EQ(two.code, 2);
+    EXPECT_THAT(two.err, HasSubstr("two plans and their model (PLAN PLAN MODEL)"));
+    const Outcome searchers = run({"compare", "a.json", "b.json", model_, "--searchers", "heft"});
+    EXPECT_EQ(searchers.code, 2);
+    EXPECT_THAT(searchers.err, HasSubstr("--searchers, --strategies: are of a model"));
+    EXPECT_EQ(run({"compare", "a.json", "b.json", example("models/alexnet.onnx")}).code, 6);
+    // Another loss adds other ops.
+    const Outcome loss = run({"plan", model_, "--bind", "batch=4", "--bind", "sequence=16",
+                              "--machine", "dgx-a100", "--mode", "training", "--loss",
+                              "cross-entropy", "--searcher", "data-parallel", "-o", "c.json"});
+    ASSERT_EQ(loss.code, 0) << loss.err;
+    const Outcome others = run({"compare", "a.json", "c.json", model_});
+    EXPECT_EQ(others.code, 6);
+    EXPECT_THAT(others.err, HasSubstr("graphs with other ops"));
+}
+
 }  // namespace
 }  // namespace partita::tests

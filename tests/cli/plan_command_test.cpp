@@ -457,5 +457,48 @@ TEST_F(PlanCommand, SlowerLinksMakeASlowerDataParallelPlan) {
     EXPECT_THAT(unknown.err, HasSubstr("Known are network.bandwidth"));
 }
 
+// However many devices there are; --verbose shows more of them.
+TEST_F(PlanCommand, FitsAScreen) {
+    const auto lines_of = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = {"plan",          example("models/inception_v3.onnx"),
+                                              "--batch",       "64",
+                                              "--mode",        "training",
+                                              "--searcher",    "random",
+                                              "--machine",     "p100-cluster:16x4",
+                                              "--evaluations", "20"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        EXPECT_THAT(result.out, HasSubstr("less busy device"));
+        return std::ranges::count(result.out, '\n');
+    };
+    EXPECT_LE(lines_of({}), 40);
+    EXPECT_GT(lines_of({"--verbose"}), 40);
+}
+
+TEST_F(PlanCommand, SaysWhatThePlanIsAndHowMuchItGetsThrough) {
+    const Outcome result =
+        run({"plan", example("runnable/encoder-layer/model.onnx"), "--bind", "batch=4", "--bind",
+             "sequence=16", "--mode", "training", "--machine", "dgx-a100", "--strategy",
+             "dp=2,tp=2,pp=2,vpp=1", "--micro-batches", "2", "--schedule", "1f1b", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json plan = json::parse(result.out);
+    EXPECT_EQ(plan["strategy"]["stages"], 2);
+    EXPECT_EQ(plan["strategy"]["dp"], 2);
+    EXPECT_EQ(plan["strategy"]["tp"], 2);
+    EXPECT_EQ(plan["strategy"]["schedule"], "1f1b");
+    EXPECT_THAT(plan["strategy"]["lines"][0].get<std::string>(),
+                HasSubstr("2 stages, data x 2, tensor x 2 on 8 devices; 2 micro-batches in 1f1b"));
+    const double seconds = plan["value_ps"].get<double>() / 1e12;
+    EXPECT_NEAR(plan["throughput"]["samples_per_s"].get<double>() * seconds, 4, 1e-6);
+    EXPECT_GT(plan["throughput"]["mfu"].get<double>(), 0);
+    EXPECT_LT(plan["throughput"]["mfu"].get<double>(), 1);
+    bool gradients = false;
+    for (const json& moved : plan["communication"]) {
+        gradients = gradients || (moved["of"] == "gradients" && moved["kind"] == "all-reduce");
+    }
+    EXPECT_TRUE(gradients);
+}
+
 }  // namespace
 }  // namespace partita::tests

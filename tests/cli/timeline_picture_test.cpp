@@ -18,6 +18,7 @@ using testing::Not;
 
 /// 60 columns wide: 30 for names and percentages, 30 for the timeline.
 constexpr Terminal kAscii{.is_terminal = false, .unicode = false, .width = 60};
+constexpr std::size_t kMostRows = 24;
 
 struct Drawn {
     explicit Drawn(int devices)
@@ -41,7 +42,7 @@ struct Drawn {
         timeline.makespan = std::max(timeline.makespan, nanoseconds(start + duration));
     }
     [[nodiscard]] std::string text() const {
-        return timeline_picture(problem, tasks, timeline, kAscii);
+        return timeline_picture(problem, tasks, timeline, kAscii, kMostRows);
     }
 
     graph::OpGraph graph;
@@ -119,9 +120,9 @@ TEST(LoadPicture, DrawsEachLoadBesideTheLargest) {
         "  gpu0                ##########################     20.0 us\n"
         "  gpu1                #############                  10.0 us\n"
         "  1 device without work\n";
-    EXPECT_EQ(load_picture(problem, evaluation, kAscii),
+    EXPECT_EQ(load_picture(problem, evaluation, kAscii, kMostRows),
               "load per sample, 20.0 us at most\n" + bars);
-    EXPECT_EQ(load_picture(drawn.problem, evaluation, kAscii),
+    EXPECT_EQ(load_picture(drawn.problem, evaluation, kAscii, kMostRows),
               "calls of each device, of a latency of 20.0 us\n" + bars);
 }
 

@@ -43,6 +43,8 @@ ARROWS = {
     "plan/simulation": "base plan/tasks",
     "plan/evaluation": "base graph plan/legality plan/lowering plan/problem plan/simulation "
                        "plan/strategy plan/tasks plan/tensors",
+    "plan/description": "base cost cost/collectives graph graph/operators plan/legality plan/problem "
+                        "plan/strategy plan/tasks",
     "plan/incremental": "base plan/evaluation plan/legality plan/lowering plan/problem "
                         "plan/simulation plan/strategy plan/tasks plan/tensors",
     "plan/files": "base cost/collectives cost/machine plan/evaluation plan/legality plan/lowering "

@@ -116,6 +116,7 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
     EXPECT_NE(digest_with("/switches/0/reduces", true), whole);
     EXPECT_EQ(digest_with("/switches/0/reduces", false), whole);
     EXPECT_EQ(digest_with("/summary", "another"), whole);
+    EXPECT_EQ(digest_with("/devices/0/price_per_hour", 3.5), whole) << "no plan depends on it";
     const std::vector<std::pair<const char*, nlohmann::json>> changes = {
         {"/name", "other"},
         {"/devices/2/model", "other"},
@@ -156,6 +157,18 @@ TEST(MachineFile, ATwentiethOfAGpusMemoryIsReservedUnlessItSays) {
     EXPECT_EQ(machine.device(0).reserved, Bytes{std::int64_t{4} << 30});
     EXPECT_EQ(machine.device(1).reserved, Bytes{0});
     EXPECT_EQ(machine.device(2).reserved, Bytes{std::int64_t{3} << 30});
+}
+
+TEST(MachineFile, PricesSurviveWritingAndReading) {
+    nlohmann::json json =
+        nlohmann::json::parse(read_text_file(kRoot / "examples/machines/lab.json"));
+    json["devices"][1]["price_per_hour"] = 2.49;
+    const Machine machine = parse_machine(json.dump(), "priced.json");
+    EXPECT_EQ(machine.device(0).price_per_hour, 0);
+    EXPECT_EQ(machine.device(1).price_per_hour, 2.49);
+    EXPECT_EQ(parse_machine(to_json(machine), "again.json").device(1).price_per_hour, 2.49);
+    json["devices"][1]["price_per_hour"] = -1;
+    EXPECT_THROW(static_cast<void>(parse_machine(json.dump(), "priced.json")), InputError);
 }
 
 TEST(MachineFile, AnEmbeddedMachineNamesItsPlace) {

@@ -100,6 +100,7 @@ TEST(WhatIf, SetsFiguresOfDevices) {
               Bytes{6LL << 30});
     EXPECT_EQ(with("dgx-h100", "device.launch_interval=5us").device(0).launch_interval,
               microseconds(5));
+    EXPECT_EQ(with("dgx-h100", "device.price_per_hour=2.49").device(3).price_per_hour, 2.49);
     const Machine machine = scaled("dgx-h100", "compute=2");
     const Device before = load_machine("dgx-h100").device(0);
     EXPECT_EQ(machine.device(0).vector_flops, 2 * before.vector_flops);

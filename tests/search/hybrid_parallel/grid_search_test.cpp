@@ -10,9 +10,12 @@
 #include <span>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
+#include "plan/description/parallelism.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
 #include "plan/problem/recompute_regions.h"
@@ -139,6 +142,30 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(plan::pipeline_of(*problem_, result.strategy).stages, 2);
     EXPECT_EQ(zero_level(*problem_, result.strategy), ZeroLevel::optimizer);
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
+}
+
+// What was said is what plan/description reads from the strategy.
+TEST_F(OfAnEncoderLayer, DegreesAreReadBackFromTheStrategy) {
+    options_.policy.micro_batches = 2;
+    for (const int data : {1, 2}) {
+        for (const int tensor : {1, 2, 4}) {
+            for (const int stages : {1, 2}) {
+                if (data * tensor * stages > machine_.device_count()) continue;
+                const int zero = data > 1 ? 1 : 0;
+                const SearchResult result = plan(
+                    fmt::format("dp={},tp={},pp={},vpp=1,zero={}", data, tensor, stages, zero));
+                SCOPED_TRACE(result.configuration);
+                const plan::Parallelism read = plan::parallelism_of(*problem_, result.strategy);
+                EXPECT_EQ(read.data, data);
+                EXPECT_EQ(read.tensor, tensor);
+                EXPECT_EQ(read.stages.size(), static_cast<std::size_t>(stages));
+                EXPECT_EQ(read.devices, data * tensor * stages);
+                EXPECT_EQ(read.chunks, 1);
+                EXPECT_EQ(static_cast<int>(read.zero), zero);
+                EXPECT_TRUE(read.regular(result.strategy.policy));
+            }
+        }
+    }
 }
 
 class OfAnEncoderLayerInLittleMemory : public OfAnEncoderLayer {

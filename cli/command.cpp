@@ -5,6 +5,7 @@
 
 #include "cli/compare_command.h"
 #include "cli/execute_command.h"
+#include "cli/explain_command.h"
 #include "cli/export_command.h"
 #include "cli/inspect_command.h"
 #include "cli/machine_command.h"
@@ -52,6 +53,11 @@ std::span<const CommandRow> command_table() {
                    .example = "build/release/partita compare examples/models/resnet50.onnx "
                               "--batch 8 --machine dgx-a100 --searchers critical-path,heft",
                    .make = make_compare_command},
+        CommandRow{.name = "explain",
+                   .summary = "why a plan takes as long as it does, and an op is split as it is",
+                   .example = "build/release/partita explain plan.json "
+                              "examples/models/resnet50.onnx",
+                   .make = make_explain_command},
         CommandRow{.name = "machine",
                    .summary = "list, show or discover machines",
                    .example = "build/release/partita machine show dgx-a100",

@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "cost/collectives/collective.h"
 
 namespace partita::plan {
@@ -44,6 +46,10 @@ std::string_view name_of(Moved moved) {
     case Moved::norms: return "norms";
     }
     return {};
+}
+
+std::string moved_text(const Problem& problem, const Task& task) {
+    return fmt::format("{} of {}", kind_of(task), name_of(moved_by(problem, task)));
 }
 
 std::vector<Communication> communication_of(const Problem& problem, const TaskGraph& tasks) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Communication {
     Bytes bytes_per_device;
     Time time_per_device;  ///< as if nothing else went on; hidden behind computation or not
 };
+
+/// "all-reduce of gradients": what one task of communication moves, and how.
+std::string moved_text(const Problem& problem, const Task& task);
 
 /// Most time first. Empty: nothing is moved.
 std::vector<Communication> communication_of(const Problem& problem, const TaskGraph& tasks);

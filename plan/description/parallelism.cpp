@@ -347,21 +347,38 @@ std::string other_products_line(const Parallelism& parallelism) {
     return parts.empty() ? "" : fmt::format("otherwise: {}", fmt::join(parts, "; "));
 }
 
-/// "8, 8, 8, 7 layer blocks", "8 layer blocks each", "16 x 8 layer blocks".
+/// What the names of all blocks begin with, up to a dot or slash.
+std::size_t common_prefix(const std::vector<StageOps>& stages) {
+    std::optional<std::string> common;
+    for (const StageOps& stage : stages) {
+        for (const std::string& block : stage.blocks) {
+            if (!common) common = block;
+            const auto end = std::ranges::mismatch(*common, block).in1;
+            common->erase(end, common->end());
+        }
+    }
+    const std::size_t end = common ? common->find_last_of("./") : std::string::npos;
+    return end == std::string::npos ? 0 : end + 1;
+}
+
+/// "stages: h.0 .. h.3 (30 %) | h.4 .. h.7 (30 %) | lm_head (40 %)".
 std::string stages_line(const Parallelism& parallelism) {
     const std::vector<StageOps>& stages = parallelism.stages;
     constexpr std::size_t kMost = 8;
     if (stages.size() < 2 || parallelism.chunks > 1) return "";
+    const std::size_t prefix = common_prefix(stages);
+    const auto name = [&](const std::string& block) { return block.substr(prefix); };
     std::vector<std::string> parts;
     for (const StageOps& stage : stages) {
         if (parts.size() == kMost) {
             parts.emplace_back("...");
             break;
         }
-        std::string text = stage.blocks.empty() ? count(stage.ops, "op")
-                           : stage.blocks.size() == 1
-                               ? stage.blocks[0]
-                               : fmt::format("{} .. {}", stage.blocks.front(), stage.blocks.back());
+        std::string text =
+            stage.blocks.empty() ? count(stage.ops, "op")
+            : stage.blocks.size() == 1
+                ? name(stage.blocks[0])
+                : fmt::format("{} .. {}", name(stage.blocks.front()), name(stage.blocks.back()));
         if (!one_size(stages)) text += fmt::format(" on {}", stage.devices);
         parts.push_back(fmt::format("{} ({:.0f} %)", text, 100 * stage.share));
     }

@@ -44,7 +44,7 @@ ARROWS = {
     "plan/evaluation": "base graph plan/legality plan/lowering plan/problem plan/simulation "
                        "plan/strategy plan/tasks plan/tensors",
     "plan/description": "base cost cost/collectives graph graph/operators plan/legality plan/problem "
-                        "plan/strategy plan/tasks",
+                        "plan/simulation plan/strategy plan/tasks",
     "plan/incremental": "base plan/evaluation plan/legality plan/lowering plan/problem "
                         "plan/simulation plan/strategy plan/tasks plan/tensors",
     "plan/files": "base cost/collectives cost/machine plan/evaluation plan/legality plan/lowering "
@@ -84,6 +84,8 @@ ARROWS = {
                            "search/support",
     "search/bounds": "base graph plan/evaluation plan/problem search/call_latency "
                      "search/max_load/branch_and_bound search/part_costs",
+    "search/alternatives": "plan/evaluation plan/incremental plan/problem plan/simulation "
+                           "plan/strategy search/coarsening search/configs search/mcmc/moves",
     "search/profiling": "plan/legality plan/problem plan/strategy search/configs",
     "search/portfolio": "base plan/evaluation plan/files plan/legality plan/problem plan/strategy "
                         "search/bounds search/call_latency search/coarsening search/core "

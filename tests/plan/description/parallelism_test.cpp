@@ -120,6 +120,23 @@ TEST_F(OfTwoLayers, DevicesThatShareOpsAreStages) {
     EXPECT_THAT(lines_of(parallelism, {})[0], HasSubstr("2 stages, ops whole on 2 devices"));
 }
 
+// Names of blocks are told without what all of them begin with.
+TEST(OfEqualLayers, StagesNameTheirBlocks) {
+    const graph::OpGraph graph = equal_layers(4);
+    const cost::Machine machine = switched_machine(2);
+    const Problem problem = make_problem(graph, machine, training());
+    std::vector<int> devices(graph.op_count(), 0);
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const std::string& block = graph.op(OpId(i)).block;
+        if (block.empty() || block > "layers.1") devices[i] = 1;
+    }
+    devices[0] = 0;  // x
+    const std::vector<std::string> lines =
+        lines_of(parallelism_of(problem, on_devices(devices)), {});
+    ASSERT_GE(lines.size(), 2U);
+    EXPECT_EQ(lines[1], "stages: 0 .. 1 (50 %) | 2 .. 3 (50 %)");
+}
+
 // A merged dim (b s) that is cut at a sample is data parallelism, a sequence of its own is not.
 TEST(OfASequence, PositionsAreContext) {
     NetworkBuilder build;

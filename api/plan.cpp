@@ -12,6 +12,9 @@
 #include "api/request.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "plan/description/communication.h"
+#include "plan/description/parallelism.h"
+#include "plan/description/throughput.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/verify.h"
 
@@ -120,6 +123,48 @@ std::vector<CollectivePlan> Plan::collectives() const {
 
 Machine Plan::machine() const {
     return Machine(std::make_shared<const Machine::Impl>(Machine::Impl{*impl_->plan.machine}));
+}
+
+PlanDescription Plan::description(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
+    const plan::Parallelism read = plan::parallelism_of(problem, strategy);
+    return {.devices = read.devices,
+            .stages = static_cast<int>(read.stages.size()),
+            .chunks = read.chunks,
+            .data = read.data,
+            .tensor = read.tensor,
+            .context = read.context,
+            .experts = read.experts,
+            .zero = static_cast<int>(read.zero),
+            .share = read.share,
+            .regular = read.regular(strategy.policy),
+            .lines = plan::lines_of(read, strategy.policy)};
+}
+
+Throughput Plan::throughput(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Throughput found =
+        plan::throughput_of(problem, plan::strategy_of(impl_->plan, problem), impl_->plan.value);
+    return {.samples_per_second = found.samples,
+            .tokens_per_second = found.tokens,
+            .flops_per_device = found.flops_per_device,
+            .mfu = found.mfu};
+}
+
+std::vector<CommunicationPlan> Plan::communication(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Priced priced =
+        api::price_as_planned(problem, plan::strategy_of(impl_->plan, problem), impl_->plan);
+    std::vector<CommunicationPlan> list;
+    for (const plan::Communication& each : plan::communication_of(problem, priced.tasks)) {
+        list.push_back({.kind = std::string(each.kind),
+                        .of = std::string(name_of(each.moved)),
+                        .messages = each.messages,
+                        .bytes_per_device = each.bytes_per_device,
+                        .time_per_device = each.time_per_device});
+    }
+    return list;
 }
 
 std::string Plan::json() const {

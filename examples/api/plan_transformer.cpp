@@ -166,6 +166,13 @@ int run(const std::string& machine_name, const char* file) {
     print(result);
     explain(model, result.plan(), {"layer.0/up/MatMul", "layer.0/attention/scores", "head/MatMul"});
 
+    for (const std::string& line : result.plan().description(model).lines) {
+        std::cout << line << '\n';
+    }
+    const partita::Throughput throughput = result.plan().throughput(model);
+    std::cout << throughput.samples_per_second << " samples/s, MFU " << 100 * throughput.mfu
+              << " %\n";
+
     const auto faults = result.plan().verify(model);
     for (const std::string& fault : faults) std::cout << "not legal: " << fault << '\n';
     if (!faults.empty()) return 1;

@@ -72,6 +72,41 @@ struct DeviceUse {
     Bytes capacity;  ///< of the machine, without what it reserves
 };
 
+/// What a plan is, read off its ops: degrees of parallelism are those of most FLOPs in products with
+/// weights.
+struct PlanDescription {
+    int devices = 1;  ///< that run ops
+    int stages = 1;   ///< groups of devices that share ops
+    int chunks = 1;   ///< passes of the data through all stages
+    int data = 1;
+    int tensor = 1;
+    int context = 1;
+    int experts = 1;
+    int zero = 0;  ///< level of ZeRO of most bytes of parameters
+    double share =
+        0;  ///< of those FLOPs that have just these degrees; 0: there are no such products
+    bool regular = false;            ///< all have, and each stage as many devices
+    std::vector<std::string> lines;  ///< the same and more, for people
+};
+
+/// How much of a model an iteration gets through; 0: not known.
+struct Throughput {
+    double samples_per_second = 0;
+    double tokens_per_second = 0;
+    double flops_per_device = 0;  ///< FLOP/s of matrix products, without what is recomputed
+    double mfu = 0;               ///< share of the peak of the devices that run ops
+};
+
+/// What moves of one kind in an iteration.
+struct CommunicationPlan {
+    std::string kind;  ///< "all-reduce", "copy"
+    std::string
+        of;  ///< "gradients", "parameters", "activations", "gradients of activations", "norms"
+    std::int64_t messages = 0;  ///< of all devices
+    Bytes bytes_per_device;
+    Time time_per_device;  ///< as if nothing else went on
+};
+
 struct CollectivePlan {
     std::string task;  ///< e.g. "all-reduce fc.w.grad"
     std::string algorithm;
@@ -103,6 +138,12 @@ public:
     /// In the order of their tasks; none of a plan that is folded (PlanOptions::fold).
     [[nodiscard]] std::vector<CollectivePlan> collectives() const;
     [[nodiscard]] Machine machine() const;
+
+    /// These throw InputError when the plan does not fit the model.
+    [[nodiscard]] PlanDescription description(const Model& model) const;
+    [[nodiscard]] Throughput throughput(const Model& model) const;
+    /// Most time first.
+    [[nodiscard]] std::vector<CommunicationPlan> communication(const Model& model) const;
 
     /// plan.json: the same plan is the same bytes.
     [[nodiscard]] std::string json() const;

@@ -72,6 +72,37 @@ TEST_F(PlanTest, OfDataParallelismCutsTheBatchAndAddsUpGradients) {
     EXPECT_THAT(plan.collectives(), Not(IsEmpty()));
 }
 
+TEST_F(PlanTest, DescribesItself) {
+    const PlanDescription description = plan.description(model);
+    EXPECT_EQ(description.devices, 4);
+    EXPECT_EQ(description.data, 4);
+    EXPECT_EQ(description.stages, 1);
+    EXPECT_EQ(description.tensor, 1);
+    EXPECT_TRUE(description.regular);
+    ASSERT_FALSE(description.lines.empty());
+    EXPECT_THAT(description.lines[0], HasSubstr("data x 4 on 4 devices"));
+
+    const Throughput throughput = plan.throughput(model);
+    const double seconds = static_cast<double>(plan.value().raw()) / 1e12;
+    EXPECT_NEAR(throughput.samples_per_second * seconds, 64, 1e-6);
+    EXPECT_EQ(throughput.tokens_per_second, 0);
+    EXPECT_GT(throughput.mfu, 0);
+
+    const auto moved = plan.communication(model);
+    ASSERT_FALSE(moved.empty());
+    std::int64_t collectives = 0;
+    for (const CommunicationPlan& each : moved) {
+        EXPECT_EQ(each.of == "gradients" || each.of == "parameters", true) << each.of;
+        if (each.kind != "copy") collectives += each.messages;
+    }
+    EXPECT_EQ(collectives, static_cast<std::int64_t>(plan.collectives().size()));
+}
+
+TEST_F(PlanTest, DescribesItselfForItsOwnModelOnly) {
+    const Model other(tests::mlp(64));
+    EXPECT_THROW(static_cast<void>(plan.communication(other)), InputError);
+}
+
 TEST_F(PlanTest, KnowsTheMemoryOfEveryDevice) {
     const auto devices = plan.devices();
     ASSERT_EQ(devices.size(), 4U);

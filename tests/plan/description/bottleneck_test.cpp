@@ -13,6 +13,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "search/hybrid_parallel/data_parallel.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/draws.h"
@@ -127,6 +128,25 @@ TEST(Bottleneck, OfAllDevicesAddsUpToTheMakespan) {
         ASSERT_GT(computing, Time{0});
     }
     EXPECT_GT(looked_at, support::draws(300) / 2);
+}
+
+TEST(Bottleneck, OfFoldedTasksIsThatOfAll) {
+    const graph::OpGraph graph = equal_layers(4);
+    const cost::Machine machine = machine_of_nodes(4, 4);
+    const Problem problem = make_problem(graph, machine, training_step());
+    const Strategy strategy =
+        search::data_parallel_strategy(problem, DeviceSet::progression(0, 16, 1));
+    const TaskGraph folded = lower_folded(problem, strategy);
+    ASSERT_TRUE(folded.is_folded());
+    const TaskGraph whole = lower(problem, strategy);
+    const Timeline timeline = simulate(folded, Scheduler::rank);
+    const Bottleneck of_folded = bottleneck_of(problem, folded, timeline);
+    const Bottleneck of_all = bottleneck_of(problem, whole, simulate(whole, Scheduler::rank));
+    EXPECT_EQ(sum_of(of_folded.critical_path), timeline.makespan);
+    ASSERT_EQ(names_of(of_folded.devices), names_of(of_all.devices));
+    for (std::size_t i = 0; i < of_all.devices.size(); ++i) {
+        EXPECT_EQ(of_folded.devices[i].time, of_all.devices[i].time);
+    }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/evaluation/priced.h"
+#include "plan/lowering/lower.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
@@ -70,16 +71,15 @@ TEST(CommunicationOf, StagesSendActivationsAndGradientsOfThem) {
 
 // What stands for others counts as often.
 TEST(CommunicationOf, FoldedTasksIsThatOfAll) {
-    const graph::OpGraph graph = equal_layers(40);
-    const cost::Machine machine = machine_of_nodes(32, 8);
+    const graph::OpGraph graph = equal_layers(4);
+    const cost::Machine machine = machine_of_nodes(4, 4);
     const Problem problem = make_problem(graph, machine, step_time());
     const Strategy strategy =
-        search::data_parallel_strategy(problem, DeviceSet::progression(0, 64, 4));
-    const Priced all = price(problem, strategy, Scheduler::pct, Listed::all);
-    const Priced folded = price(problem, strategy, Scheduler::pct, Listed::folded_if_many);
-    ASSERT_TRUE(folded.tasks.is_folded());
-    const auto of_all = communication_of(problem, all.tasks);
-    const auto of_folded = communication_of(problem, folded.tasks);
+        search::data_parallel_strategy(problem, DeviceSet::progression(0, 16, 1));
+    const TaskGraph folded = lower_folded(problem, strategy);
+    ASSERT_TRUE(folded.is_folded());
+    const auto of_all = communication_of(problem, lower(problem, strategy));
+    const auto of_folded = communication_of(problem, folded);
     ASSERT_EQ(of_all.size(), of_folded.size());
     for (std::size_t i = 0; i < of_all.size(); ++i) {
         EXPECT_EQ(of_all[i].messages, of_folded[i].messages);

@@ -2,7 +2,6 @@
 #include "api/graph_to_onnx.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
 #include <variant>
@@ -12,6 +11,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "base/error.h"
+#include "base/similar.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita::api {
@@ -117,21 +117,13 @@ void add_node(onnx::GraphProto& graph, const Impl::Node& made) {
     }
 }
 
-std::string lower_case(std::string text) {
-    std::ranges::transform(text, text.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-}
-
 /// " Is it 'MatMul'?" for "Matmul"; "" when nothing is that close.
-std::string suggestion(const std::string& type) {
+std::string suggested_type(const std::string& type) {
+    std::vector<std::string> known;
     for (const onnx::OpSchema& schema : onnx::OpSchemaRegistry::get_all_schemas()) {
-        const bool standard = schema.domain() == onnx::ONNX_DOMAIN;
-        if (standard && lower_case(schema.Name()) == lower_case(type)) {
-            return fmt::format(" Is it '{}'?", schema.Name());
-        }
+        if (schema.domain() == onnx::ONNX_DOMAIN) known.push_back(schema.Name());
     }
-    return "";
+    return suggestion(type, known);
 }
 
 /// Of a domain that ONNX knows beside its standard, the newest version.
@@ -157,7 +149,7 @@ void check_known(const Impl& graph, const Impl::Node& node) {
         graph.name, node.options.name, node.type,
         domain.empty() ? fmt::format("ONNX's operator set {}", graph.opset)
                        : fmt::format("the domain '{}'", domain),
-        domain.empty() ? suggestion(node.type) : ""));
+        domain.empty() ? suggested_type(node.type) : ""));
 }
 
 void add_opsets(onnx::ModelProto& model, const Impl& graph) {

@@ -28,6 +28,7 @@
 #include "api/names.h"
 #include "api/option_table.h"
 #include "base/error.h"
+#include "base/similar.h"
 
 namespace partita::api {
 
@@ -90,25 +91,23 @@ OptionField number() {
 /// `values`: all of the enumeration, in the order in which messages name them.
 template <auto member, auto... values>
 OptionField choice() {
-    return {
-        .read =
-            [](PlanOptions& options, std::string_view option, std::string_view text) {
-                std::string known;
-                for (const auto value : {values...}) {
-                    if (name_of(value) == text) {
+    return {.read =
+                [](PlanOptions& options, std::string_view option, std::string_view text) {
+                    for (const auto value : {values...}) {
+                        if (name_of(value) != text) continue;
                         options.*member = value;
                         return;
                     }
-                    known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(value));
-                }
-                throw UsageError(fmt::format("{} {}: unknown. There is: {}.", option, text, known));
+                    const std::vector<std::string> names = {std::string(name_of(values))...};
+                    throw UsageError(fmt::format("{} {}: unknown.{} There is: {}.", option, text,
+                                                 suggestion(text, names), fmt::join(names, ", ")));
+                },
+            .write = [](const PlanOptions& options) -> std::optional<std::string> {
+                const auto* const value = given(options.*member);
+                if (value == nullptr) return std::nullopt;
+                return std::string(name_of(*value));
             },
-        .write = [](const PlanOptions& options) -> std::optional<std::string> {
-            const auto* const value = given(options.*member);
-            if (value == nullptr) return std::nullopt;
-            return std::string(name_of(*value));
-        },
-        .example = name_of(std::get<sizeof...(values) - 1>(std::tuple(values...)))};
+            .example = name_of(std::get<sizeof...(values) - 1>(std::tuple(values...)))};
 }
 
 template <auto member>

@@ -3,6 +3,7 @@
 // The `partita` program: parses the command line, runs one command, and maps what is thrown to the
 // exit codes of exit_code.h. The only place that catches.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -17,6 +18,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/similar.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
@@ -88,15 +90,47 @@ std::vector<Entry> add_commands(CLI::App& main, ConsoleOptions& options) {
 /// CLI11 would only say that the word was not expected.
 void check_command(int argc, const char* const* argv) {
     if (argc < 2 || argv[1][0] == '-') return;
-    std::string known;
+    std::vector<std::string> known;
     for (const CommandRow& row : command_table()) {
         if (row.name == argv[1]) return;
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+        known.emplace_back(row.name);
     }
-    throw UsageError(fmt::format("{}: no command of this version. There is: {}.", argv[1], known));
+    throw UsageError(fmt::format("{}: no command of this version.{} There is: {}.", argv[1],
+                                 suggestion(argv[1], known), fmt::join(known, ", ")));
 }
 
-ExitCode run(int argc, const char* const* argv, Console& console) {
+/// `partita help plan`, `partita version`: as `partita plan --help`, `partita --version`.
+std::vector<const char*> with_words_as_options(int argc, const char* const* argv) {
+    std::vector<const char*> arguments(argv, argv + argc);
+    if (argc < 2) return arguments;
+    const std::string_view word = argv[1];
+    if (word == "version") {
+        arguments = {argv[0], "--version"};
+    } else if (word == "help" && argc == 2) {
+        arguments = {argv[0], "--help"};
+    } else if (word == "help") {
+        arguments = {argv[0], argv[2], "--help"};
+    }
+    return arguments;
+}
+
+/// The option that was meant by the first one that the command does not have.
+std::string suggested_option(const CLI::App& command) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : command.get_options()) {
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    for (const std::string& extra : command.remaining()) {
+        if (!extra.starts_with("--")) continue;
+        return suggestion(extra.substr(0, extra.find('=')), known);
+    }
+    return "";
+}
+
+ExitCode run(int given_count, const char* const* given, Console& console) {
+    const std::vector<const char*> arguments = with_words_as_options(given_count, given);
+    const auto argc = static_cast<int>(arguments.size());
+    const char* const* const argv = arguments.data();
     CLI::App main("Plans how one neural network runs on many devices.", "partita");
     main.set_version_flag("--version", PARTITA_VERSION);
     main.require_subcommand(1);
@@ -111,10 +145,13 @@ ExitCode run(int argc, const char* const* argv, Console& console) {
         return ExitCode::done;
     } catch (const CLI::ParseError& error) {
         std::string where = "partita";
+        std::string meant;
         for (const Entry& entry : entries) {
-            if (entry.app->parsed()) where += " " + entry.app->get_name();
+            if (!entry.app->parsed()) continue;
+            where += " " + entry.app->get_name();
+            meant = suggested_option(*entry.app);
         }
-        throw UsageError(fmt::format("{}. See `{} --help`.", error.what(), where));
+        throw UsageError(fmt::format("{}.{} See `{} --help`.", error.what(), meant, where));
     }
     const auto chosen =
         std::ranges::find_if(entries, [](const Entry& entry) { return entry.app->parsed(); });

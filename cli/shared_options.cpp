@@ -211,7 +211,8 @@ void add_binding_options(CLI::App& app, ModelOptions& options, std::vector<std::
 void add_machine_option(CLI::App& app, std::string& machine, bool several) {
     std::string help =
         "a preset (`partita machine list`) with optional size, such as cpu:2 or "
-        "dgx-h100:4, or a machine .json; default: this host, or what a workload names";
+        "dgx-h100:4, so many devices such as 16xH200, or a machine .json; default: this host, or "
+        "what a workload names";
     if (several) help += "; several with commas, such as dgx-h100:1,2,4: a table of sizes";
     app.add_option("--machine", machine, help)
         ->type_name(several ? "M[,M...]" : "M")

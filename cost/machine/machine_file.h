@@ -43,7 +43,8 @@ struct Preset {
 /// Presets in data/machines, by name. Throws InputError when the folder is missing.
 std::vector<Preset> presets();
 
-/// A preset with optional size, or a machine file when `spec` ends in ".json". Throws UsageError
+/// A preset with optional size ("dgx-h200:2"), so many devices by their name ("16xH200"), or a machine
+/// file when `spec` ends in ".json". Throws UsageError
 /// for an unknown preset (naming the known ones), InputError for a bad file.
 Machine load_machine(const std::string& spec);
 

@@ -2,7 +2,9 @@
 //
 // The part of machine_file.h that looks for files: presets and their sizes.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/similar.h"
 #include "cost/machine/data_folder.h"
 #include "cost/machine/machine_file.h"
 
@@ -52,6 +55,58 @@ MachineSize parse_size(std::string_view text, const std::string& spec) {
     return size;
 }
 
+int number_of(std::string_view digits) {
+    int value = 0;
+    const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = error == std::errc() && rest == digits.data() + digits.size();
+    return whole && value >= 1 && value <= kMostDevices ? value : 0;
+}
+
+/// A preset of nodes of one type of device, as "8xH200" asks for.
+struct NodesOf {
+    std::string preset;
+    int devices_per_node = 0;
+};
+
+std::optional<NodesOf> nodes_of(std::string_view device, const fs::path& preset) {
+    std::string type(device);
+    std::ranges::transform(type, type.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const JsonFile file(read_text_file(preset), preset.string());
+    const JsonField root = file.root();
+    const bool in_nodes = root["sizes"].present() && root["sizes"].text({"a text"}) == "nodes";
+    if (!in_nodes || root["device_types"].keys() != std::vector<std::string>{type}) {
+        return std::nullopt;
+    }
+    const JsonField group = root["nodes"].items().front()["devices"].items().front();
+    return NodesOf{preset.stem().string(),
+                   static_cast<int>(group["count"].integer(1, kMostDevices, {"a count"}))};
+}
+
+/// "8xH200": so many devices of that name, in the nodes of the first preset that has no others; "" for
+/// what has another form. Throws UsageError where there is no such preset, or nodes would not be full.
+std::string as_preset(const std::string& spec) {
+    const std::size_t cross = spec.find('x');
+    if (cross == std::string::npos) return {};
+    const int count = number_of(std::string_view(spec).substr(0, cross));
+    if (count == 0) return {};
+    const std::string device = spec.substr(cross + 1);
+    for (const fs::path& path : preset_files()) {
+        const std::optional<NodesOf> nodes = nodes_of(device, path);
+        if (!nodes) continue;
+        const int in_node = nodes->devices_per_node;
+        if (count < in_node) return fmt::format("{}:1x{}", nodes->preset, count);
+        if (count % in_node == 0) return fmt::format("{}:{}", nodes->preset, count / in_node);
+        throw UsageError(fmt::format(
+            "machine '{}': nodes of {} have {} of them. Write a multiple of that, or {}:NxM for N "
+            "nodes with M each.",
+            spec, nodes->preset, in_node, nodes->preset));
+    }
+    throw UsageError(
+        fmt::format("machine '{}': no preset has nodes of '{}' alone. Run partita machine list.",
+                    spec, device));
+}
+
 }  // namespace
 
 std::vector<Preset> presets() {
@@ -67,6 +122,7 @@ std::vector<Preset> presets() {
 
 Machine load_machine(const std::string& spec) {
     if (spec.ends_with(".json")) return parse_machine(read_text_file(spec), spec);
+    if (const std::string preset = as_preset(spec); !preset.empty()) return load_machine(preset);
     const std::size_t colon = spec.find(':');
     const std::string name = spec.substr(0, colon);
     std::vector<std::string> names;
@@ -79,9 +135,9 @@ Machine load_machine(const std::string& spec) {
         return parse_machine(read_text_file(path), path.string(), size);
     }
     throw UsageError(
-        fmt::format("machine '{}': unknown preset. Known are {}; a machine file ends "
+        fmt::format("machine '{}': unknown preset.{} Known are {}; a machine file ends "
                     "in .json.",
-                    spec, fmt::join(names, ", ")));
+                    spec, suggestion(name, names), fmt::join(names, ", ")));
 }
 
 }  // namespace partita::cost

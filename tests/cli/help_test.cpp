@@ -97,5 +97,25 @@ TEST_F(Help, NamesSearchersAndWhatSteersThoseThatLearn) {
     }
 }
 
+TEST_F(Help, IsAskedForByWordsToo) {
+    EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+    EXPECT_EQ(run({"version"}).out, run({"--version"}).out);
+    for (const std::string& command : commands()) {
+        EXPECT_EQ(run({"help", command}).out, run({command, "--help"}).out) << command;
+    }
+    EXPECT_EQ(run({"help", "nothing"}).code, 2);
+}
+
+TEST_F(Help, SaysWhatMayHaveBeenMeant) {
+    expect_refused("plna: no command of this version. Is it 'plan'?", {"plna"});
+    const std::string mlp = example("runnable/mlp/model.onnx");
+    expect_refused("Is it '--batch'? See `partita plan --help`.", {"plan", mlp, "--bacth", "8"});
+    expect_refused("Is it '--micro-batches'?", {"plan", mlp, "--micro-batch=8"});
+    expect_refused("machine 'dgx-h10': unknown preset. Is it 'dgx-h100'?",
+                   {"plan", mlp, "--batch", "8", "--machine", "dgx-h10"});
+    expect_refused("--optimizer adan: unknown. Is it 'adam'?",
+                   {"plan", mlp, "--batch", "8", "--optimizer", "adan"});
+}
+
 }  // namespace
 }  // namespace partita::tests

@@ -159,6 +159,25 @@ TEST(MachineFile, ATwentiethOfAGpusMemoryIsReservedUnlessItSays) {
     EXPECT_EQ(machine.device(2).reserved, Bytes{std::int64_t{3} << 30});
 }
 
+TEST(LoadMachine, TakesSoManyDevicesByTheirName) {
+    EXPECT_EQ(to_json(load_machine("8xH200")), to_json(load_machine("dgx-h200:1")));
+    EXPECT_EQ(to_json(load_machine("32xh100")), to_json(load_machine("dgx-h100:4")));
+    EXPECT_EQ(to_json(load_machine("4xA100")), to_json(load_machine("dgx-a100:1x4")));
+    EXPECT_EQ(to_json(load_machine("8xT4")), to_json(load_machine("g4dn.12xlarge:2")));
+    const auto message = [](const std::string& spec) -> std::string {
+        try {
+            static_cast<void>(load_machine(spec));
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "";
+    };
+    EXPECT_THAT(message("12xH100"), testing::HasSubstr("nodes of dgx-h100 have 8 of them"));
+    EXPECT_THAT(message("8xH900"), testing::HasSubstr("no preset has nodes of 'H900' alone"));
+    EXPECT_THAT(message("0xH100"), testing::HasSubstr("unknown preset"));
+    EXPECT_THAT(message("dgx-h10"), testing::HasSubstr("unknown preset. Is it 'dgx-h100'?"));
+}
+
 TEST(MachineFile, PricesSurviveWritingAndReading) {
     nlohmann::json json =
         nlohmann::json::parse(read_text_file(kRoot / "examples/machines/lab.json"));

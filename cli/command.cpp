@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cli/compare_command.h"
+#include "cli/completion_command.h"
 #include "cli/execute_command.h"
 #include "cli/explain_command.h"
 #include "cli/export_command.h"
@@ -67,6 +68,10 @@ std::span<const CommandRow> command_table() {
                    .example = "build/release/partita export plan.json "
                               "examples/models/resnet50.onnx --format dot -o plan.dot",
                    .make = make_export_command},
+        CommandRow{.name = "completion",
+                   .summary = "completions for bash, zsh or fish, or the manual page",
+                   .example = "build/release/partita completion bash",
+                   .make = make_completion_command},
     };
     return kCommands;
 }

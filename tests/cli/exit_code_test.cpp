@@ -49,7 +49,7 @@ TEST_F(ExitCode, IsZeroForHelpAndVersion) {
 }
 
 TEST_F(ExitCode, IsTwoForACommandThatDoesNotExist) {
-    expect(2, "There is: plan, execute, profile, simulate, verify", {"explain", "plan.json"});
+    expect(2, "There is: plan, execute, profile, simulate, verify", {"frobnicate", "plan.json"});
     expect(2, "A subcommand is required", {});
 }
 

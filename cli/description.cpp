@@ -136,4 +136,39 @@ Json communication_json(const std::vector<plan::Communication>& communication) {
     return json;
 }
 
+std::string share_of(Time time, Time whole) {
+    return whole > Time{0} ? percent(time / whole) : "-";
+}
+
+std::string time_parts_line(const std::vector<plan::TimeOf>& parts, Time whole) {
+    constexpr std::size_t kMost = 6;
+    std::vector<std::string> texts;
+    Time rest;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (i < kMost) {
+            texts.push_back(fmt::format("{} {}", parts[i].what, share_of(parts[i].time, whole)));
+        } else {
+            rest += parts[i].time;
+        }
+    }
+    if (rest > Time{0}) texts.push_back(fmt::format("the rest {}", share_of(rest, whole)));
+    return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Json time_parts_json(const std::vector<plan::TimeOf>& parts) {
+    Json json = Json::array();
+    for (const plan::TimeOf& part : parts) {
+        json.push_back({{"what", part.what}, {"time_ps", part.time.raw()}});
+    }
+    return json;
+}
+
+std::string waits_line(const plan::Problem& problem, const plan::Priced& priced) {
+    if (!priced.timeline) return "";
+    const plan::Bottleneck bottleneck =
+        plan::bottleneck_of(problem, priced.tasks, *priced.timeline);
+    if (bottleneck.devices.size() < 2) return "";
+    return time_parts_line(bottleneck.devices, priced.timeline->makespan);
+}
+
 }  // namespace partita::cli

@@ -8,10 +8,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/units.h"
 #include "graph/ids.h"
+#include "plan/description/bottleneck.h"
 #include "plan/description/communication.h"
 #include "plan/description/parallelism.h"
 #include "plan/description/throughput.h"
+#include "plan/evaluation/priced.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
@@ -36,5 +39,14 @@ std::string config_text(const plan::Problem& problem, graph::OpId op,
 /// moves.
 std::string communication_line(const std::vector<plan::Communication>& communication);
 nlohmann::ordered_json communication_json(const std::vector<plan::Communication>& communication);
+
+/// "12.3 %" of the whole; a dash where there is none.
+std::string share_of(Time time, Time whole);
+/// "computing 68.0 %, work of other devices 20.1 %, ..., the rest 1.2 %": six parts by name.
+std::string time_parts_line(const std::vector<plan::TimeOf>& parts, Time whole);
+nlohmann::ordered_json time_parts_json(const std::vector<plan::TimeOf>& parts);
+
+/// What devices do and wait for on average; "" where nothing waits, or there is no timeline.
+std::string waits_line(const plan::Problem& problem, const plan::Priced& priced);
 
 }  // namespace partita::cli

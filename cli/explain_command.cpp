@@ -32,44 +32,16 @@ namespace {
 using graph::OpId;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostParts = 6;
 constexpr std::size_t kMostOps = 5;
 constexpr std::size_t kMostMessages = 6;
 constexpr int kMostAlternatives = 5;
 constexpr std::size_t kNameWidth = 48;
-
-std::string share_of(Time time, Time whole) {
-    return whole > Time{0} ? percent(time / whole) : "-";
-}
 
 /// "-6.8 %".
 std::string saving(Time value, Time now) {
     if (now <= Time{0}) return "-";
     const double ratio = value / now - 1;
     return (ratio > 0 ? "+" : "") + percent(ratio);
-}
-
-/// The largest parts, and the rest in one.
-std::string parts_text(const std::vector<plan::TimeOf>& parts, Time whole) {
-    std::vector<std::string> texts;
-    Time rest;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (i < kMostParts) {
-            texts.push_back(fmt::format("{} {}", parts[i].what, share_of(parts[i].time, whole)));
-        } else {
-            rest += parts[i].time;
-        }
-    }
-    if (rest > Time{0}) texts.push_back(fmt::format("the rest {}", share_of(rest, whole)));
-    return fmt::format("{}", fmt::join(texts, ", "));
-}
-
-Json parts_json(const std::vector<plan::TimeOf>& parts) {
-    Json json = Json::array();
-    for (const plan::TimeOf& part : parts) {
-        json.push_back({{"what", part.what}, {"time_ps", part.time.raw()}});
-    }
-    return json;
 }
 
 /// What moves of one op: its results and their gradients, and what it reads.
@@ -125,9 +97,8 @@ private:
         text += fact_line("machine", machine_line(planned.loaded->machine));
         text += fact_line("strategy", strategy_lines(problem, strategy));
         text += fact_line("time", to_text(priced.evaluation.value));
-        text +=
-            fact_line("waits for", "critical path: " + parts_text(bottleneck.critical_path, now));
-        text += fact_line("devices", "on average: " + parts_text(bottleneck.devices, now));
+        text += fact_line("path", time_parts_line(bottleneck.critical_path, now));
+        text += fact_line("a device", time_parts_line(bottleneck.devices, now));
         Table help({{.title = "the same plan with"},
                     {.title = "time", .align = Align::right},
                     {.title = "", .align = Align::right}});
@@ -162,8 +133,8 @@ private:
         }
         const Json json = {{"value_ps", priced.evaluation.value.raw()},
                            {"strategy", strategy_json(problem, strategy)},
-                           {"critical_path", parts_json(bottleneck.critical_path)},
-                           {"devices", parts_json(bottleneck.devices)},
+                           {"critical_path", time_parts_json(bottleneck.critical_path)},
+                           {"devices", time_parts_json(bottleneck.devices)},
                            {"would_help", helps_json},
                            {"longest_ops", ops_json}};
         console.json(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');

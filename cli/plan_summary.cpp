@@ -158,6 +158,8 @@ std::string PlanSummary::text(const plan::Priced& priced, const Console& console
     if (!throughput.empty()) text += fact_line("throughput", throughput);
     const std::string moved = communication_line(communication_of(problem, priced.tasks));
     if (!moved.empty()) text += fact_line("per device", moved);
+    const std::string waits = waits_line(problem, priced);
+    if (!waits.empty()) text += fact_line("a device", waits);
     if (result_.measured) text += fact_line("measured", measured_line());
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
@@ -281,6 +283,13 @@ std::string PlanSummary::page(const plan::Priced& priced) const {
     input.facts.emplace_back("strategy", one_line(strategy_text()));
     const std::string moved = communication_line(communication_of(problem, priced.tasks));
     if (!moved.empty()) input.facts.emplace_back("moved per device", one_line(moved));
+    if (priced.timeline) {
+        const Time whole = priced.timeline->makespan;
+        const plan::Bottleneck bottleneck =
+            plan::bottleneck_of(problem, priced.tasks, *priced.timeline);
+        input.facts.emplace_back("critical path", time_parts_line(bottleneck.critical_path, whole));
+        input.facts.emplace_back("a device on average", time_parts_line(bottleneck.devices, whole));
+    }
     if (result_.numerical_bound) input.facts.emplace_back("solver", numerical_line());
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {

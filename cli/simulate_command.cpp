@@ -152,6 +152,8 @@ private:
         if (!throughput.empty()) result += fact_line("throughput", throughput);
         const std::string moved = communication_line(communication_of(problem, priced.tasks));
         if (!moved.empty()) result += fact_line("per device", moved);
+        const std::string waits = waits_line(problem, priced);
+        if (!waits.empty()) result += fact_line("a device", waits);
         if (!planned.loaded->costs.measured.empty()) {
             const auto counts = count_costs(*planned.loaded, strategy, priced.tasks);
             result += fact_line("costs", costs_line(*planned.loaded, counts));

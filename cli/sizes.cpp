@@ -49,9 +49,22 @@ std::int64_t devices_of(const std::string& machine) {
     return cost::load_machine(machine).device_count();
 }
 
-/// 1, 2, 4, ... of a preset that can be had so.
+bool has_sizes(const std::string& preset) {
+    try {
+        static_cast<void>(cost::load_machine(preset + ":1"));
+        return true;
+    } catch (const UsageError&) {
+        return false;
+    }
+}
+
+/// 1, 2, 4, ... of a preset; of one that has one size only, that.
 std::vector<std::string> sizes_up_to(const std::string& preset, std::int64_t most) {
     std::vector<std::string> machines;
+    if (!has_sizes(preset)) {
+        if (devices_of(preset) <= most) machines.push_back(preset);
+        return machines;
+    }
     for (std::int64_t count = 1; count <= most; count *= 2) {
         std::string machine = fmt::format("{}:{}", preset, count);
         if (devices_of(machine) > most) break;

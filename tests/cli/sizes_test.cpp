@@ -99,6 +99,14 @@ TEST_F(Sizes, DevicesAtMostDoublesThePreset) {
         ElementsAre("cpu:1/64", "cpu:2/64"));
 }
 
+TEST_F(Sizes, APresetOfOneSizeIsThat) {
+    EXPECT_THAT(
+        machines(table({"--machine", "a100-t4", "--devices-at-most", "8", "--batch", "64"})),
+        ElementsAre("a100-t4/64"));
+    EXPECT_EQ(plan({"--machine", "a100-t4", "--devices-at-most", "7", "--batch", "64"}).code, 2);
+    EXPECT_EQ(plan({"--machine", "a100-t5", "--devices-at-most", "8", "--batch", "64"}).code, 2);
+}
+
 TEST_F(Sizes, TheFewestDevicesThatReachATimeAreBest) {
     const json all = table({"--machine", "cpu:1,2,4", "--batch", "4096"});
     const std::int64_t of_two = all["sizes"][1]["value_ps"];

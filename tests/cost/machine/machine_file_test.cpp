@@ -213,7 +213,8 @@ TEST(Presets, AreThoseThatTheDocumentationNames) {
     }
     EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
                                             "dgx-h100", "dgx-h200", "g4dn.12xlarge", "k80-cluster",
-                                            "mayer-50", "p100-cluster", "p3-g4dn", "p3.8xlarge"));
+                                            "l40s-server", "mayer-50", "p100-cluster", "p3-g4dn",
+                                            "p3.8xlarge"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -287,7 +288,8 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
               "of each.");
     EXPECT_EQ(usage_error("dgx-9"),
               "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
-              "dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, k80-cluster, mayer-50, p100-cluster, "
+              "dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, k80-cluster, l40s-server, mayer-50, "
+              "p100-cluster, "
               "p3-g4dn, p3.8xlarge; a machine file ends in .json.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");

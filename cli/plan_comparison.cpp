@@ -148,9 +148,10 @@ PlanComparison::PlanComparison(const ComparedPlan& a, const ComparedPlan& b) : a
         return x.name == y.name && x.type == y.type;
     };
     if (!std::ranges::equal(graph.ops(), other.ops(), same_op)) {
-        throw MismatchError(fmt::format(
-            "{} and {} are plans of graphs with other ops (another precision, loss, fusion or attention).",
-            a.name, b.name));
+        throw MismatchError(
+            fmt::format("{} and {} are plans of graphs with other ops (another precision, loss, "
+                        "fusion or attention).",
+                        a.name, b.name));
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (a.strategy.ops[i] != b.strategy.ops[i]) different_.emplace_back(i);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -28,7 +27,7 @@ double rate_of(const SizeRow& row) {
     const plan::Throughput& through = row.throughput;
     if (through.tokens > 0) return through.tokens;
     if (through.samples > 0) return through.samples;
-    return kPicoseconds / static_cast<double>(row.value->raw());
+    return kPicoseconds / static_cast<double>(std::max<std::int64_t>(row.value->raw(), 1));
 }
 
 std::string_view unit_of(const std::vector<SizeRow>& rows) {

@@ -190,30 +190,30 @@ private:
         api::check_outputs(outputs(), {model_.file, asked_.fix, asked_.profile});
         SizeTable table(sizes_.most_time);
         Found best;
-        Found last;
+        Found without;  // the last that is not
         for (std::size_t i = 0; i < sizes.size() && !interrupted(); ++i) {
             const std::string label =
                 fmt::format("{} of {}, {}: ", i + 1, sizes.size(), size_text(sizes[i]));
             try {
-                last = find(sizes[i], console, label);
+                Found found = find(sizes[i], console, label);
+                table.add(sizes[i], *found.loaded, found.result);
+                const bool is_best = table.best() == table.rows().size() - 1;
+                (is_best ? best : without) = std::move(found);
             } catch (const UsageError& error) {
                 if (asked_.strategy.empty() || sizes[i].machine.empty()) throw;
                 console.note(fmt::format("{}: {}", size_text(sizes[i]), error.what()));
                 table.add_refused(sizes[i], cost::load_machine(sizes[i].machine));
-                continue;
             }
-            table.add(sizes[i], *last.loaded, last.result);
-            if (table.best() == table.rows().size() - 1) best = std::move(last);
         }
         if (best.loaded) return write(best, &table, console);
         console.print(table.text(Console::stdout_terminal()) + '\n');
-        if (!last.loaded) {
+        if (!without.loaded) {
             throw UsageError("--strategy: no machine of the table can have it.");
         }
-        auto json = PlanSummary(*last.loaded, last.result).json("", nullptr);
+        auto json = PlanSummary(*without.loaded, without.result).json("", nullptr);
         json["sizes"] = table.json();
         console.json(dumped(json));
-        return without_plan(last.result, console);
+        return without_plan(without.result, console);
     }
 
     /// Throws UsageError for options that mean one machine, or write a file for each search.

@@ -49,6 +49,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       parts_(finds_.size(), 0),
       fused_(finds_.size() + bucket_places(problem, strategy.policy)),
       fetch_limits_(problem, layouts_),
+      reduction_limits_(problem, layouts_),
       clipping_(problem, layouts_, *cache.regions()),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),

@@ -40,6 +40,7 @@
 #include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/fused_collectives.h"
 #include "plan/lowering/gradient_clipping.h"
+#include "plan/lowering/reduction_limits.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
@@ -272,7 +273,8 @@ private:
     std::vector<int> parts_;                 ///< by block: so many have slots
     std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, and those of buckets
     FetchLimits fetch_limits_;
-    std::vector<FetchWait> fetch_waits_;  ///< rising
+    ReductionLimits reduction_limits_;
+    std::vector<FetchWait> fetch_waits_;  ///< rising; of reductions too
     GradientClipping clipping_;
     Slot clip_slot_ = -1;  ///< of what clips gradients; -1: nothing does
     std::vector<Slot> free_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tasks of an incremental lowering wait for that fetch parameters anew for each use. Found
-// for all of them, whatever has changed: that is little beside the timeline, and nothing where no
-// parameter is fetched so.
+// What the tasks of an incremental lowering wait for that fetch parameters anew for each use, or reduce
+// gradients in one bucket. Found for all of them, whatever has changed: that is little beside the
+// timeline, and nothing where there are none.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -24,9 +24,13 @@ void IncrementalLowering::find_fetch_waits() {
 std::vector<IncrementalLowering::FetchWait> IncrementalLowering::fetch_waits_now() const {
     const auto tasks_of = [this](std::size_t row) { return tensors_[row].tasks; };
     std::vector<FetchWait> waits;
-    for (const FetchLimit& limit : fetch_limits_.find(block_order(), tasks_of)) {
-        waits.push_back({limit.row, limit.task, resolved(limit.before_row, limit.before)});
-    }
+    const auto add = [&](const std::vector<RowEdge>& edges) {
+        for (const RowEdge& edge : edges) {
+            waits.push_back({edge.row, edge.task, resolved(edge.before_row, edge.before)});
+        }
+    };
+    add(fetch_limits_.find(block_order(), tasks_of));
+    if (reduction_limits_.any()) add(reduction_limits_.find(tasks_of));
     std::ranges::sort(waits);
     const auto repeated = std::ranges::unique(waits);
     waits.erase(repeated.begin(), repeated.end());

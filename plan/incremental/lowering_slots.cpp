@@ -54,7 +54,7 @@ void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
     }
     if (clip_slot_ >= 0 && tensors_[row].tasks->tasks[task].kind == TaskKind::update)
         list_.add_predecessor(clip_slot_);
-    if (!tensors_[row].tasks->fetches) return;
+    if (!tensors_[row].tasks->fetches && !reduction_limits_.any()) return;
     const FetchWait first{.row = row, .task = task, .before = -1};
     for (auto it = std::ranges::lower_bound(fetch_waits_, first);
          it != fetch_waits_.end() && it->row == row && it->task == task; ++it) {

@@ -156,7 +156,7 @@ void for_each_on(std::int32_t device, const TensorTasks& tasks, std::size_t begi
 
 /// `units`: what the device reads, in its order.
 void FetchLimits::add_limits(std::int32_t device, std::span<const Unit* const> units,
-                             std::vector<FetchLimit>& limits) const {
+                             std::vector<RowEdge>& limits) const {
     std::vector<std::pair<std::size_t, TaskRef>> before;
     for (std::size_t i = 2; i < units.size(); ++i) {
         before.clear();
@@ -189,8 +189,7 @@ void FetchLimits::add_limits(std::int32_t device, std::span<const Unit* const> u
     }
 }
 
-std::vector<FetchLimit> FetchLimits::find(const BlockOrder& order,
-                                          const TasksOfRow& tasks_of) const {
+std::vector<RowEdge> FetchLimits::find(const BlockOrder& order, const TasksOfRow& tasks_of) const {
     std::vector<Fetch> fetches;
     for (const std::size_t row : rows_) {
         const TensorTasks* const tasks = tasks_of(row);
@@ -208,7 +207,7 @@ std::vector<FetchLimit> FetchLimits::find(const BlockOrder& order,
             if (known.empty() || known.back() != &unit) known.push_back(&unit);
         }
     }
-    std::vector<FetchLimit> limits;
+    std::vector<RowEdge> limits;
     for (const auto& [device, own] : of_devices) add_limits(device, own, limits);
     return limits;
 }

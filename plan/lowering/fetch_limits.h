@@ -27,20 +27,12 @@
 
 #include "plan/lowering/block_order.h"
 #include "plan/lowering/fusion_unit.h"
+#include "plan/lowering/row_edge.h"
 #include "plan/problem/problem.h"
 #include "plan/tensors/strategy_tensors.h"
 #include "plan/tensors/tensor_tasks.h"
 
 namespace partita::plan {
-
-/// A task of one row (StrategyTensors::events) that waits for a part, or a task, that another row
-/// refers to so.
-struct FetchLimit {
-    std::size_t row = 0;
-    std::size_t task = 0;
-    std::size_t before_row = 0;
-    TaskRef before = -1;
-};
 
 class FetchLimits {
 public:
@@ -48,8 +40,8 @@ public:
     FetchLimits(const Problem& problem, const StrategyTensors& layouts);
 
     /// By the layouts as they are; in any order, maybe several times.
-    [[nodiscard]] std::vector<FetchLimit> find(const BlockOrder& order,
-                                               const TasksOfRow& tasks_of) const;
+    [[nodiscard]] std::vector<RowEdge> find(const BlockOrder& order,
+                                            const TasksOfRow& tasks_of) const;
 
 private:
     /// When a block runs, as far as that can be compared: its schedule key and, among those of one
@@ -100,7 +92,7 @@ private:
     [[nodiscard]] std::optional<Moment> gradients_of(const BlockOrder& order,
                                                      const FusionUnit& unit) const;
     void add_limits(std::int32_t device, std::span<const Unit* const> units,
-                    std::vector<FetchLimit>& limits) const;
+                    std::vector<RowEdge>& limits) const;
 
     const Problem& problem_;
     const StrategyTensors& layouts_;

@@ -12,6 +12,7 @@
 #include "plan/lowering/fusion_unit.h"
 #include "plan/lowering/gradient_clipping.h"
 #include "plan/lowering/planned_collectives.h"
+#include "plan/lowering/reduction_limits.h"
 #include "plan/lowering/whole_lowering.h"
 
 namespace partita::plan {
@@ -56,7 +57,7 @@ TaskGraph Lowering::run() {
         if (tensor.tasks == nullptr) continue;
         for (const PersistentBytes& kept : tensor.tasks->persistent) build_.add_persistent(kept);
     }
-    limit_fetches();
+    limit_communication();
     clip_gradients();
     fuse_collectives();
     TaskGraph tasks = build_.finish();
@@ -234,13 +235,17 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
     return TaskId(first.index() + static_cast<std::size_t>(part));
 }
 
-void Lowering::limit_fetches() {
+void Lowering::limit_communication() {
     const FetchLimits limits(problem_, layouts_);
     const auto tasks_of = [this](std::size_t row) { return tensors_[row].tasks; };
-    for (const FetchLimit& limit : limits.find(block_order_, tasks_of)) {
-        build_.add_edge(resolved(tensors_[limit.before_row], limit.before),
-                        tensors_[limit.row].ids[limit.task]);
-    }
+    const auto add = [this](const std::vector<RowEdge>& edges) {
+        for (const RowEdge& edge : edges) {
+            build_.add_edge(resolved(tensors_[edge.before_row], edge.before),
+                            tensors_[edge.row].ids[edge.task]);
+        }
+    };
+    add(limits.find(block_order_, tasks_of));
+    add(ReductionLimits(problem_, layouts_).find(tasks_of));
 }
 
 void Lowering::clip_gradients() {

@@ -58,7 +58,7 @@ private:
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
     [[nodiscard]] TaskId task_of(const PartBlock& block, int part) const;
     void fuse_collectives();
-    void limit_fetches();
+    void limit_communication();
     void clip_gradients();
 
     const Problem& problem_;

@@ -216,7 +216,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     for (std::size_t i = 0; i < pending_.fusion_places.list.size(); ++i) {
         find_fused_at(pending_.fusion_places.list[i]);
     }
-    find_fetch_waits();
+    find_waits();
     touch_first_members();
     for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
         const std::size_t row = pending_.touched.list[i];
@@ -287,7 +287,7 @@ void IncrementalLowering::reject() {
     for (auto it = pending_.fused_before.rbegin(); it != pending_.fused_before.rend(); ++it) {
         fused_[it->first] = std::move(it->second);
     }
-    if (pending_.fetch_waits_before) std::swap(fetch_waits_, *pending_.fetch_waits_before);
+    if (pending_.waits_before) std::swap(waits_, *pending_.waits_before);
     layouts_.reject();
     std::swap(least_loads_, pending_.least_loads_before);
     std::swap(most_bytes_, pending_.most_bytes_before);
@@ -314,7 +314,7 @@ void IncrementalLowering::PendingChange::clear() {
     blocks.clear();
     fusion_places.clear();
     fused_before.clear();
-    fetch_waits_before.reset();
+    waits_before.reset();
     stages_differ = false;
     next_order.reset();
 }

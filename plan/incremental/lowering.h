@@ -142,12 +142,12 @@ private:
         std::int64_t duration = 0;
         std::vector<Member> members;
     };
-    /// What fetches a parameter waits for a slot.
-    struct FetchWait {
+    /// What fetches a parameter, or reduces gradients in one bucket, waits for a slot.
+    struct CommunicationWait {
         std::size_t row = 0;
         std::size_t task = 0;
         Slot before = -1;
-        friend auto operator<=>(const FetchWait&, const FetchWait&) = default;
+        friend auto operator<=>(const CommunicationWait&, const CommunicationWait&) = default;
     };
     /// Numbers, each once.
     struct Marked {
@@ -176,7 +176,7 @@ private:
         Marked blocks;                       ///< whose parts may differ
         Marked fusion_places;                ///< where fusions may differ
         std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by place
-        std::optional<std::vector<FetchWait>> fetch_waits_before;  ///< nullopt: the same
+        std::optional<std::vector<CommunicationWait>> waits_before;  ///< nullopt: the same
         std::vector<std::int64_t> least_loads_before;
         std::vector<Bytes> most_bytes_before;
         Int128 work_before = 0;
@@ -210,9 +210,9 @@ private:
     void add_fused(std::span<const Member> members, FusionPlace place, std::vector<Fused>& all);
     [[nodiscard]] const Fused* fused_at(std::size_t row, std::size_t task) const;
 
-    // lowering_fetches.cpp
-    void find_fetch_waits();
-    [[nodiscard]] std::vector<FetchWait> fetch_waits_now() const;
+    // lowering_waits.cpp
+    void find_waits();
+    [[nodiscard]] std::vector<CommunicationWait> waits_now() const;
 
     // lowering_clipping.cpp
     void emit_clip();
@@ -274,7 +274,7 @@ private:
     std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, and those of buckets
     FetchLimits fetch_limits_;
     ReductionLimits reduction_limits_;
-    std::vector<FetchWait> fetch_waits_;  ///< rising; of reductions too
+    std::vector<CommunicationWait> waits_;  ///< rising
     GradientClipping clipping_;
     Slot clip_slot_ = -1;  ///< of what clips gradients; -1: nothing does
     std::vector<Slot> free_;

@@ -55,9 +55,9 @@ void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
     if (clip_slot_ >= 0 && tensors_[row].tasks->tasks[task].kind == TaskKind::update)
         list_.add_predecessor(clip_slot_);
     if (!tensors_[row].tasks->fetches && !reduction_limits_.any()) return;
-    const FetchWait first{.row = row, .task = task, .before = -1};
-    for (auto it = std::ranges::lower_bound(fetch_waits_, first);
-         it != fetch_waits_.end() && it->row == row && it->task == task; ++it) {
+    const CommunicationWait first{.row = row, .task = task, .before = -1};
+    for (auto it = std::ranges::lower_bound(waits_, first);
+         it != waits_.end() && it->row == row && it->task == task; ++it) {
         list_.add_predecessor(it->before);
     }
 }

@@ -2,7 +2,6 @@
 #include "plan/lowering/fused_collectives.h"
 
 #include <algorithm>
-#include <compare>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -23,18 +22,7 @@ bool is_exchange(Collective kind) {
            kind == Collective::all_to_all;
 }
 
-/// What collectives must have in common.
-struct FusionSignature {
-    bool exchange = false;
-    Collective kind = Collective::all_to_all;  ///< of those that are no exchanges
-    std::vector<std::int32_t> devices;         ///< of exchanges rising, else in order of rank
-    std::int32_t micro_batch = -1;
-    bool gradient = false;
-    bool updated = false;
-    graph::Combine combine = graph::Combine::none;
-    graph::DType dtype = graph::DType::undefined;  ///< of those that combine
-    friend auto operator<=>(const FusionSignature&, const FusionSignature&) = default;
-};
+}  // namespace
 
 FusionSignature signature_of(const Problem& problem, const FusibleCollective& of) {
     const Task& task = *of.task;
@@ -54,6 +42,8 @@ FusionSignature signature_of(const Problem& problem, const FusibleCollective& of
     }
     return signature;
 }
+
+namespace {
 
 /// One tensor that moves twice would no longer know which values belong together.
 bool has_repeated_tensor(std::span<const FusibleCollective> around, const FusedCollective& fused) {

@@ -23,6 +23,7 @@
 // 3 (buckets).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -39,6 +40,20 @@ struct FusibleCollective {
     const Task* task = nullptr;
     std::span<const std::int32_t> devices;  ///< in order of rank
 };
+
+/// What collectives must have in common to be fused.
+struct FusionSignature {
+    bool exchange = false;
+    cost::Collective kind = cost::Collective::all_to_all;  ///< of those that are no exchanges
+    std::vector<std::int32_t> devices;  ///< of exchanges rising, else in order of rank
+    std::int32_t micro_batch = -1;
+    bool gradient = false;
+    bool updated = false;
+    graph::Combine combine = graph::Combine::none;
+    graph::DType dtype = graph::DType::undefined;  ///< of those that combine
+    friend auto operator<=>(const FusionSignature&, const FusionSignature&) = default;
+};
+FusionSignature signature_of(const Problem& problem, const FusibleCollective& collective);
 
 /// One collective in place of several.
 struct FusedCollective {

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace partita::plan {
 
 using graph::TensorId;
 
 ReductionLimits::ReductionLimits(const Problem& problem, const StrategyTensors& layouts)
-    : layouts_(layouts),
+    : problem_(problem),
+      layouts_(layouts),
       device_count_(problem.device_count()),
       micro_batches_(layouts.rows().micro_batches()) {
     if (problem.policy().bucket_bytes != kOneBucket) return;
@@ -41,6 +43,16 @@ std::vector<std::vector<ReductionLimits::Sent>> ReductionLimits::sent_in(
     return sent;
 }
 
+ReductionLimits::Reduction ReductionLimits::reduction_of(std::size_t row, const TensorTasks& tasks,
+                                                         std::uint32_t task) const {
+    Task of = tasks.tasks[task];
+    of.tensor = layouts_.events()[row].tensor;
+    const std::vector<int>& devices = tasks.groups[static_cast<std::size_t>(of.ranks)];
+    return {.unit = fusion_unit(problem_, layouts_, row, tasks, task),
+            .depth = bucket_depth(tasks.fusion_blocks[task]),
+            .signature = signature_of(problem_, {&of, devices})};
+}
+
 std::vector<RowEdge> ReductionLimits::find(const TasksOfRow& tasks_of) const {
     std::vector<RowEdge> edges;
     const auto fetches = [&](std::size_t row) {
@@ -49,6 +61,7 @@ std::vector<RowEdge> ReductionLimits::find(const TasksOfRow& tasks_of) const {
     };
     if (std::ranges::any_of(parameters_, fetches)) return edges;
     std::map<int, std::vector<std::vector<Sent>>> sent;  // by micro-batch
+    std::map<Reduction, std::size_t> last_row;           // that has one of them
     for (const std::size_t row : parameters_) {
         const TensorTasks* const tasks = tasks_of(row);
         if (tasks == nullptr) continue;
@@ -56,6 +69,10 @@ std::vector<RowEdge> ReductionLimits::find(const TasksOfRow& tasks_of) const {
             const std::int32_t fusion = tasks->fusion_blocks[i];
             const Task& task = tasks->tasks[i];
             if (!in_bucket(fusion) || is_bucket_fetch(fusion) || !task.gradient) continue;
+            const auto [last, is_first] = last_row.try_emplace(reduction_of(row, *tasks, i), row);
+            // A tensor's second one goes alone.
+            const bool goes_with_others = !is_first && std::exchange(last->second, row) != row;
+            if (goes_with_others) continue;
             // What has added up over micro-batches comes after the last one.
             const TensorEvent& event = layouts_.events()[row].events[event_of(*tasks, i)];
             const bool of_one = event.kind == TensorEvent::Kind::contribute;

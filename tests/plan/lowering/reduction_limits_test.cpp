@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,8 +16,11 @@
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "search/hybrid_parallel/data_parallel.h"
+#include "search/support/random.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
+#include "tests/plan/strategy/random_pipelines.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
@@ -110,6 +114,72 @@ TEST_F(OfThreeStages, ReductionsInOneBucketComeAfterWhatTheirDevicesSend) {
         }
     }
     EXPECT_GT(sent, 0);
+}
+
+bool is_reduction(const Problem& problem, const Task& task) {
+    if (task.kind != TaskKind::collective || !task.gradient) return false;
+    const graph::OpId producer = problem.graph().tensor(task.tensor).producer;
+    return problem.graph().op(producer).kind == graph::OpKind::parameter;
+}
+
+/// How often a reduction of a parameter's gradients comes after a gradient that one of its devices sends; all
+/// must, of the last micro-batch: until then gradients add up.
+int waits_for_sent(const Problem& problem, const Strategy& strategy) {
+    const int micro_batches = problem.policy().micro_batches;
+    const int last = micro_batches > 1 ? micro_batches - 1 : -1;
+    const TaskGraph tasks = lower(problem, strategy);
+    const Timeline timeline = simulate(tasks, Scheduler::rank);
+    int waits = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const Task& reduction = tasks.tasks[i];
+        if (!is_reduction(problem, reduction)) continue;
+        const auto ranks = tasks.ranks[static_cast<std::size_t>(reduction.ranks)];
+        for (std::size_t j = 0; j < tasks.size(); ++j) {
+            const Task& copy = tasks.tasks[j];
+            const bool is_owed = copy.kind == TaskKind::copy && copy.gradient &&
+                                 problem.facts().is_activation(copy.tensor) &&
+                                 copy.micro_batch == last &&
+                                 std::ranges::find(ranks, copy.device) != ranks.end();
+            if (!is_owed) continue;
+            EXPECT_GE(timeline.start[i], timeline.start[j] + copy.duration);
+            ++waits;
+        }
+    }
+    return waits;
+}
+
+TEST(ReductionsInOneBucket, ComeAfterWhatTheirDevicesSendInAnyPipeline) {
+    int waits = 0;
+    for (const std::uint64_t seed : support::seeds(300)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        search::Random random(seed);
+        RandomPipeline of(random, /*training=*/true);
+        of.options.policy.bucket_bytes = kOneBucket;
+        const Problem problem = make_problem(of.graph, of.machine, of.options);
+        const auto strategy =
+            random_pipeline(random, problem, draw_stages(random, problem, of.stages));
+        if (strategy) waits += waits_for_sent(problem, *strategy);
+        if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(waits, support::draws(1'000));
+}
+
+TEST(ReductionsInOneBucket, ComeAfterWhatTheirDevicesSendWhereNothingAddsUp) {
+    int waits = 0;
+    for (const std::uint64_t seed : support::seeds(1'000)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        search::Random random(seed);
+        const graph::OpGraph graph = random_network(random, 8, Layers::any);
+        const cost::Machine machine = switched_machine(4);
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.bucket_bytes = kOneBucket;
+        const Problem problem = make_problem(graph, machine, options);
+        Strategy strategy = random_strategy(random, problem, 1);
+        for (OpDecision& decision : strategy.ops) decision.update.refetch = false;
+        waits += waits_for_sent(problem, strategy);
+        if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(waits, support::draws(1'000));
 }
 
 }  // namespace

@@ -12,18 +12,18 @@
 namespace partita::plan {
 
 /// Tasks that wait for others than before are emitted.
-void IncrementalLowering::find_fetch_waits() {
-    std::vector<FetchWait> waits = fetch_waits_now();
-    if (waits == fetch_waits_) return;
-    std::vector<FetchWait> different;
-    std::ranges::set_symmetric_difference(fetch_waits_, waits, std::back_inserter(different));
-    pending_.fetch_waits_before = std::exchange(fetch_waits_, std::move(waits));
-    for (const FetchWait& wait : different) touch(wait.row);
+void IncrementalLowering::find_waits() {
+    std::vector<CommunicationWait> waits = waits_now();
+    if (waits == waits_) return;
+    std::vector<CommunicationWait> different;
+    std::ranges::set_symmetric_difference(waits_, waits, std::back_inserter(different));
+    pending_.waits_before = std::exchange(waits_, std::move(waits));
+    for (const CommunicationWait& wait : different) touch(wait.row);
 }
 
-std::vector<IncrementalLowering::FetchWait> IncrementalLowering::fetch_waits_now() const {
+std::vector<IncrementalLowering::CommunicationWait> IncrementalLowering::waits_now() const {
     const auto tasks_of = [this](std::size_t row) { return tensors_[row].tasks; };
-    std::vector<FetchWait> waits;
+    std::vector<CommunicationWait> waits;
     const auto add = [&](const std::vector<RowEdge>& edges) {
         for (const RowEdge& edge : edges) {
             waits.push_back({edge.row, edge.task, resolved(edge.before_row, edge.before)});

@@ -37,11 +37,17 @@ constexpr std::size_t kMostMessages = 6;
 constexpr int kMostAlternatives = 5;
 constexpr std::size_t kNameWidth = 48;
 
-/// "-6.8 %".
-std::string saving(Time value, Time now) {
-    if (now <= Time{0}) return "-";
-    const double ratio = value / now - 1;
-    return (ratio > 0 ? "+" : "") + percent(ratio);
+/// "-6.8 %" of 0.932.
+std::string saving(double ratio) {
+    return (ratio > 1 ? "+" : "") + percent(ratio - 1);
+}
+
+/// Where batches overlap, the time for each and what one takes.
+std::string time_line(const plan::Priced& priced) {
+    const Time value = priced.evaluation.value;
+    const Time whole = priced.timeline->makespan;
+    if (value == whole) return to_text(value);
+    return fmt::format("{} for each batch; one takes {}", to_text(value), to_text(whole));
 }
 
 /// What moves of one op: its results and their gradients, and what it reads.
@@ -88,7 +94,7 @@ private:
                              const plan::Priced& priced, const plan::Bottleneck& bottleneck,
                              plan::Scheduler scheduler, Console& console) {
         const plan::Problem& problem = *planned.loaded->problem;
-        const Time now = priced.timeline->makespan;
+        const Time whole = priced.timeline->makespan;
         const std::vector<Help> helps = what_would_help(planned, strategy, scheduler);
         const std::vector<OpId> longest = longest_ops(bottleneck);
         std::string text = fact_line(
@@ -96,14 +102,14 @@ private:
             model_line(planned.loaded->model, facts_of(problem.graph(), rules_of(problem))));
         text += fact_line("machine", machine_line(planned.loaded->machine));
         text += fact_line("strategy", strategy_lines(problem, strategy));
-        text += fact_line("time", to_text(priced.evaluation.value));
-        text += fact_line("path", time_parts_line(bottleneck.critical_path, now));
-        text += fact_line("a device", time_parts_line(bottleneck.devices, now));
+        text += fact_line("time", time_line(priced));
+        text += fact_line("path", time_parts_line(bottleneck.critical_path, whole));
+        text += fact_line("a device", time_parts_line(bottleneck.devices, whole));
         Table help({{.title = "the same plan with"},
                     {.title = "time", .align = Align::right},
                     {.title = "", .align = Align::right}});
         for (const Help& each : helps) {
-            help.add_row({each.what, to_text(each.value), saving(each.value, now)});
+            help.add_row({each.what, to_text(each.value), saving(each.ratio)});
         }
         if (!help.empty()) text += '\n' + help.to_text();
         Table ops({{.title = "longest on the critical path"},
@@ -115,7 +121,8 @@ private:
             const graph::Op& of = problem.graph().op(op);
             const Time time = bottleneck.on_path[op.index()];
             ops.add_row({shortened(of.name, kNameWidth), of.type, to_text(time),
-                         share_of(time, now), config_text(problem, op, strategy.ops[op.index()])});
+                         share_of(time, whole),
+                         config_text(problem, op, strategy.ops[op.index()])});
         }
         if (!ops.empty()) text += '\n' + ops.to_text();
         console.print(
@@ -124,7 +131,8 @@ private:
 
         Json helps_json = Json::array();
         for (const Help& each : helps) {
-            helps_json.push_back({{"what", each.what}, {"value_ps", each.value.raw()}});
+            helps_json.push_back(
+                {{"what", each.what}, {"value_ps", each.value.raw()}, {"ratio", each.ratio}});
         }
         Json ops_json = Json::array();
         for (const OpId op : longest) {
@@ -176,9 +184,14 @@ private:
         }
         if (problem.facts().has_forward(*found)) return *found;
         const graph::Op& op = graph.op(*found);
-        if (op.kind == graph::OpKind::output) return graph.tensor(op.inputs[0]).producer;
-        for (const graph::Use use : graph.uses(op.outputs[0])) {
-            if (problem.facts().has_forward(use.op)) return use.op;
+        std::vector<OpId> near;
+        if (op.kind == graph::OpKind::output) {
+            near.push_back(graph.tensor(op.inputs[0]).producer);
+        } else {
+            for (const graph::Use use : graph.uses(op.outputs[0])) near.push_back(use.op);
+        }
+        for (const OpId each : near) {
+            if (problem.facts().has_forward(each)) return each;
         }
         throw UsageError(fmt::format("{}: nothing computes with it.", name_));
     }
@@ -301,7 +314,7 @@ private:
                  time_text(each.score),
                  each.score.overflow > Bytes{0}
                      ? "-"
-                     : saving(each.score.value, alternatives.now.value)});
+                     : saving(each.score.value / alternatives.now.value)});
         }
         return fmt::format("{}{} tried{}; as it is {}\n", table.empty() ? "" : table.to_text(),
                            count_of(alternatives.tried, "change"),

@@ -39,11 +39,13 @@ std::vector<Help> what_would_help(const Planned& planned, const plan::Strategy& 
     const Loaded& loaded = *planned.loaded;
     std::vector<Help> helps;
     if (loaded.model.is_workload()) return helps;
+    const Time now = plan::make_evaluator(*loaded.problem, scheduler)->evaluate(strategy).value;
+    if (now <= Time{0}) return helps;
     const auto add = [&](std::string what, const plan::Problem& problem,
                          const plan::Strategy& changed) {
         if (plan::find_fault(problem, changed)) return;  // such as micro-batches that are too small
         if (const auto value = value_of(problem, changed, scheduler)) {
-            helps.push_back({std::move(what), *value});
+            helps.push_back({std::move(what), *value, *value / now});
         }
     };
     const auto options = [&] {

@@ -15,8 +15,9 @@
 namespace partita::cli {
 
 struct Help {
-    std::string what;  ///< "network bandwidth x 2"
+    std::string what;  ///< "bandwidth between nodes x 2"
     Time value;        ///< of the same strategy, by the same scheduler
+    double ratio = 1;  ///< to its value as it is, by that scheduler
 };
 
 /// Twice the figures of the machine that it has, host's launches in no time, twice the micro-batches; those

@@ -83,6 +83,24 @@ TEST_F(Explain, WhatWouldHelpIsSimulated) {
     EXPECT_GE(known, 4);
 }
 
+// Batches overlap, so a plan for throughput is worth less than what one batch takes.
+TEST_F(Explain, WhatWouldHelpThroughputIsRelativeToIt) {
+    const Outcome result =
+        run({"plan", model_, "--bind", "batch=4", "--bind", "sequence=64", "--machine", "dgx-a100",
+             "--objective", "throughput", "--strategy", "pp=4"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json plan = explained({});
+    std::int64_t path = 0;
+    for (const json& part : plan["critical_path"]) path += part["time_ps"].get<std::int64_t>();
+    ASSERT_GT(path, 2 * plan["value_ps"].get<std::int64_t>());
+    ASSERT_GT(plan["would_help"].size(), 2U);
+    for (const json& help : plan["would_help"]) {
+        if (help["what"] == "micro-batches x 2") continue;
+        EXPECT_GE(help["ratio"], 0.499) << help;  // twice of one figure
+        EXPECT_LE(help["ratio"], 1.0) << help;
+    }
+}
+
 TEST_F(Explain, AnOpHasAlternatives) {
     const json op = explained({"node_MatMul_63"});
     EXPECT_EQ(op["op"], "node_MatMul_63");

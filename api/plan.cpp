@@ -17,6 +17,8 @@
 #include "plan/description/throughput.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/verify.h"
+#include "plan/layout/layout.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita {
 namespace {
@@ -50,6 +52,73 @@ plan::Problem problem_of(const plan::Plan& plan, const Model& model,
     return api::make_problem(model.impl().loaded, *plan.machine, api::problem_options(plan),
                              api::load_costs(profile, *plan.machine));
 }
+
+/// The layouts of one op.
+class LayoutReader {
+public:
+    LayoutReader(const plan::Problem& problem, const plan::Strategy& strategy)
+        : problem_(problem), micro_batches_(strategy.policy.micro_batches) {}
+
+    OpLayouts read(graph::OpId id, const plan::OpDecision& decision) {
+        const graph::Op& op = problem_.graph().op(id);
+        const bool trains = problem_.mode() == plan::Mode::training;
+        OpLayouts layouts{.op = op.name,
+                          .operands = all(id, decision.config, plan::Side::operand, op.inputs),
+                          .results = all(id, decision.config, plan::Side::result, op.outputs),
+                          .operand_gradients = {},
+                          .result_gradients = {},
+                          .update = {}};
+        if (!trains) return layouts;
+        layouts.operand_gradients =
+            all(id, decision.config, plan::Side::operand_gradient, op.inputs);
+        layouts.result_gradients =
+            all(id, decision.config, plan::Side::result_gradient, op.outputs);
+        const plan::OpConfig& update = decision.update.update;
+        if (!update.devices.empty()) {
+            layouts.update = all(id, update, plan::Side::result, op.outputs).front();
+        }
+        return layouts;
+    }
+
+private:
+    std::vector<TensorLayout> all(graph::OpId id, const plan::OpConfig& config, plan::Side side,
+                                  std::span<const graph::TensorId> tensors) {
+        const graph::OpRule& rule = problem_.facts().rule(id);
+        const plan::Parts parts(
+            rule, config, plan::micro_batch_box(problem_.facts(), id, micro_batches_, 0));
+        std::vector<TensorLayout> layouts;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            TensorLayout& layout = layouts.emplace_back();
+            if (!tensors[i].valid()) continue;
+            const graph::Tensor& tensor = problem_.graph().tensor(tensors[i]);
+            layout.tensor = tensor.name;
+            fill(layout, plan::layout_of(rule, parts, config.devices, side, i, tensor.shape, regions_));
+        }
+        return layouts;
+    }
+
+    void fill(TensorLayout& layout, const plan::Layout& from) const {
+        layout.summands = from.summands;
+        if (from.is_partial()) layout.combine = name_of(from.combine);
+        for (const plan::Piece& piece : from.pieces) {
+            TensorPart& part = layout.parts.emplace_back();
+            part.device = piece.device;
+            part.summand = piece.summand;
+            part.holds = piece.region >= 0;
+            if (!part.holds) continue;
+            for (const graph::Positions& positions : regions_[piece.region].dims) {
+                std::vector<PositionRange>& ranges = part.dims.emplace_back();
+                for (const graph::Range& range : positions) {
+                    ranges.push_back({range.begin, range.end});
+                }
+            }
+        }
+    }
+
+    const plan::Problem& problem_;
+    int micro_batches_;
+    plan::RegionTable regions_;
+};
 
 }  // namespace
 
@@ -165,6 +234,17 @@ std::vector<CommunicationPlan> Plan::communication(const Model& model) const {
                         .time_per_device = each.time_per_device});
     }
     return list;
+}
+
+std::vector<OpLayouts> Plan::layouts(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
+    LayoutReader reader(problem, strategy);
+    std::vector<OpLayouts> layouts;
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        layouts.push_back(reader.read(graph::OpId(i), strategy.ops[i]));
+    }
+    return layouts;
 }
 
 std::string Plan::json() const {

@@ -113,6 +113,44 @@ struct CollectivePlan {
     std::string protocol;  ///< "" when the algorithm knows none
 };
 
+/// Positions [begin, end) of a dim.
+struct PositionRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    friend bool operator==(const PositionRange&, const PositionRange&) = default;
+};
+
+/// What one part of an op holds of a tensor.
+struct TensorPart {
+    int device = 0;
+    bool holds = true;  ///< false: nothing of it, such as the bias of a product that is a sum
+    std::vector<std::vector<PositionRange>> dims;  ///< per dim; nearly always one range
+    /// An element is the sum over the distinct summands of the parts that hold it; parts with equal
+    /// positions and summand are replicas.
+    int summand = 0;
+    friend bool operator==(const TensorPart&, const TensorPart&) = default;
+};
+
+/// How a tensor lies on devices for one op.
+struct TensorLayout {
+    std::string tensor;             ///< "": an operand or result that is left out, without parts
+    std::vector<TensorPart> parts;  ///< one per part of the op, in the order of its devices
+    int summands = 1;
+    std::string combine;  ///< how summands combine: "sum", "max", ...; "": there is one
+    friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
+};
+
+/// What an op needs of its operands (and of the gradients of its results), and what it makes.
+struct OpLayouts {
+    std::string op;
+    std::vector<TensorLayout> operands;
+    std::vector<TensorLayout> results;
+    std::vector<TensorLayout> operand_gradients;  ///< of training; of a gradient, by its tensor's name
+    std::vector<TensorLayout> result_gradients;   ///< of training
+    std::optional<TensorLayout> update;           ///< of a trained parameter: who updates what
+    friend bool operator==(const OpLayouts&, const OpLayouts&) = default;
+};
+
 class Plan {
 public:
     /// Reads plan.json. Throws InputError naming file and field. Whether it fits a model is for
@@ -144,6 +182,9 @@ public:
     [[nodiscard]] Throughput throughput(const Model& model) const;
     /// Most time first.
     [[nodiscard]] std::vector<CommunicationPlan> communication(const Model& model) const;
+    /// Of all ops, in the model's order, in the first micro-batch. Where what an op makes differs from
+    /// what its reader needs, it moves in between.
+    [[nodiscard]] std::vector<OpLayouts> layouts(const Model& model) const;
 
     /// plan.json: the same plan is the same bytes.
     [[nodiscard]] std::string json() const;

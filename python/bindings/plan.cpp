@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "python/bindings/core.h"
+
+namespace partita::python {
+namespace {
+
+using Degrees = std::vector<std::pair<std::string, int>>;
+
+Degrees pairs(const std::vector<FactorDegree>& degrees) {
+    Degrees pairs;
+    for (const FactorDegree& degree : degrees) pairs.emplace_back(degree.factor, degree.degree);
+    return pairs;
+}
+
+std::string word(Mode mode) {
+    return mode == Mode::training ? "training" : "inference";
+}
+
+std::string word(Objective objective) {
+    switch (objective) {
+    case Objective::latency: return "latency";
+    case Objective::step_time: return "step-time";
+    case Objective::throughput: return "throughput";
+    }
+    return {};
+}
+
+std::string word(Schedule schedule) {
+    switch (schedule) {
+    case Schedule::none: return "none";
+    case Schedule::gpipe: return "gpipe";
+    case Schedule::one_f_one_b: return "1f1b";
+    case Schedule::eager_1f1b: return "eager-1f1b";
+    case Schedule::interleaved: return "interleaved";
+    case Schedule::zero_bubble_h1: return "zb-h1";
+    }
+    return {};
+}
+
+void bind_layouts(nb::module_& m) {
+    nb::class_<TensorPart>(m, "TensorPart", "What one part of an op holds of a tensor.")
+        .def_ro("device", &TensorPart::device)
+        .def_ro("holds", &TensorPart::holds, "False: nothing of it.")
+        .def_prop_ro(
+            "dims",
+            [](const TensorPart& part) {
+                std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> dims;
+                for (const auto& ranges : part.dims) {
+                    auto& dim = dims.emplace_back();
+                    for (const PositionRange& range : ranges) {
+                        dim.emplace_back(range.begin, range.end);
+                    }
+                }
+                return dims;
+            },
+            "Per dim its positions, as ranges (begin, end); nearly always one.")
+        .def_ro("summand", &TensorPart::summand,
+                "An element is the sum over the distinct summands of the parts that hold it.");
+    nb::class_<TensorLayout>(m, "TensorLayout", "How a tensor lies on devices for one op.")
+        .def_ro("tensor", &TensorLayout::tensor)
+        .def_ro("parts", &TensorLayout::parts, "One per part of the op, in the order of its devices.")
+        .def_ro("summands", &TensorLayout::summands)
+        .def_ro("combine", &TensorLayout::combine, "How summands combine: \"sum\", \"max\", ...");
+    nb::class_<OpLayouts>(m, "OpLayouts",
+                          "What an op needs of its operands, and of the gradients of its results, "
+                          "and what it makes.")
+        .def_ro("op", &OpLayouts::op)
+        .def_ro("operands", &OpLayouts::operands)
+        .def_ro("results", &OpLayouts::results)
+        .def_ro("operand_gradients", &OpLayouts::operand_gradients)
+        .def_ro("result_gradients", &OpLayouts::result_gradients)
+        .def_ro("update", &OpLayouts::update);
+}
+
+void bind_rows(nb::module_& m) {
+    nb::class_<OpPlan>(m, "OpPlan", "How one op is split and where its parts run.")
+        .def_ro("name", &OpPlan::name)
+        .def_ro("type", &OpPlan::type)
+        .def_prop_ro(
+            "degrees", [](const OpPlan& op) { return pairs(op.degrees); },
+            "(factor, parts), major to minor; empty: whole, on one device.")
+        .def_ro("devices", &OpPlan::devices, "One per part.")
+        .def_prop_ro(
+            "update_degrees", [](const OpPlan& op) { return pairs(op.update_degrees); },
+            "Of a trained parameter: who updates which part of it; empty: those that keep it.")
+        .def_ro("update_devices", &OpPlan::update_devices);
+    nb::class_<DeviceUse>(m, "DeviceUse")
+        .def_ro("name", &DeviceUse::name)
+        .def_prop_ro("busy", &seconds_of<DeviceUse, &DeviceUse::busy>,
+                     "Seconds of computing per iteration.")
+        .def_prop_ro("memory", &bytes_of<DeviceUse, &DeviceUse::memory>, "Peak, in bytes.")
+        .def_prop_ro("capacity", &bytes_of<DeviceUse, &DeviceUse::capacity>, "In bytes.");
+    nb::class_<PlanDescription>(m, "PlanDescription",
+                                "What a plan is, read off its ops: degrees of parallelism of most "
+                                "FLOPs in products with weights.")
+        .def_ro("devices", &PlanDescription::devices)
+        .def_ro("stages", &PlanDescription::stages)
+        .def_ro("chunks", &PlanDescription::chunks)
+        .def_ro("data", &PlanDescription::data)
+        .def_ro("tensor", &PlanDescription::tensor)
+        .def_ro("context", &PlanDescription::context)
+        .def_ro("experts", &PlanDescription::experts)
+        .def_ro("zero", &PlanDescription::zero)
+        .def_ro("share", &PlanDescription::share)
+        .def_ro("regular", &PlanDescription::regular)
+        .def_ro("lines", &PlanDescription::lines)
+        .def("__str__", [](const PlanDescription& description) {
+            std::string text;
+            for (const std::string& line : description.lines) {
+                text += (text.empty() ? "" : "\n") + line;
+            }
+            return text;
+        });
+    nb::class_<Throughput>(m, "Throughput", "What an iteration gets through; 0: not known.")
+        .def_ro("samples_per_second", &Throughput::samples_per_second)
+        .def_ro("tokens_per_second", &Throughput::tokens_per_second)
+        .def_ro("flops_per_device", &Throughput::flops_per_device)
+        .def_ro("mfu", &Throughput::mfu);
+    nb::class_<CommunicationPlan>(m, "CommunicationPlan", "What moves of one kind in an iteration.")
+        .def_ro("kind", &CommunicationPlan::kind)
+        .def_ro("of", &CommunicationPlan::of)
+        .def_ro("messages", &CommunicationPlan::messages)
+        .def_prop_ro("bytes_per_device",
+                     &bytes_of<CommunicationPlan, &CommunicationPlan::bytes_per_device>)
+        .def_prop_ro("time_per_device",
+                     &seconds_of<CommunicationPlan, &CommunicationPlan::time_per_device>,
+                     "Seconds, as if nothing else went on.");
+    nb::class_<CollectivePlan>(m, "CollectivePlan")
+        .def_ro("task", &CollectivePlan::task)
+        .def_ro("algorithm", &CollectivePlan::algorithm)
+        .def_ro("protocol", &CollectivePlan::protocol);
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& m) {
+    bind_rows(m);
+    bind_layouts(m);
+    nb::class_<Plan>(m, "Plan", "Which device runs which part of which op, and in what order.")
+        .def_static("load", &Plan::load, nb::arg("file"), "Reads plan.json.")
+        .def_static("parse", &Plan::parse, nb::arg("json"))
+        .def_prop_ro("mode", [](const Plan& plan) { return word(plan.mode()); })
+        .def_prop_ro("objective", [](const Plan& plan) { return word(plan.objective()); })
+        .def_prop_ro("micro_batches", &Plan::micro_batches)
+        .def_prop_ro("schedule", [](const Plan& plan) { return word(plan.schedule()); })
+        .def_prop_ro(
+            "value", [](const Plan& plan) { return seconds(plan.value()); },
+            "Predicted seconds of the iteration (of the objective throughput: per batch).")
+        .def_prop_ro("value_ps", [](const Plan& plan) { return plan.value().raw(); })
+        .def_prop_ro(
+            "lower_bound",
+            [](const Plan& plan) -> std::optional<double> {
+                const std::optional<Time> bound = plan.lower_bound();
+                return bound ? std::optional(seconds(*bound)) : std::nullopt;
+            },
+            "Seconds that no legal plan is below; None: not known.")
+        .def_prop_ro("ops", &Plan::ops, "In the model's order.")
+        .def("op", &Plan::op, nb::arg("name"))
+        .def_prop_ro("devices", &Plan::devices, "By device number.")
+        .def_prop_ro("collectives", &Plan::collectives)
+        .def_prop_ro("machine", &Plan::machine)
+        .def("description", &Plan::description, nb::arg("model"))
+        .def("throughput", &Plan::throughput, nb::arg("model"))
+        .def("communication", &Plan::communication, nb::arg("model"), "Most time first.")
+        .def("layouts", &Plan::layouts, nb::arg("model"),
+             "How each op's tensors lie on devices, in the first micro-batch.")
+        .def("json", &Plan::json, "plan.json: the same plan is the same bytes.")
+        .def("save", &Plan::save, nb::arg("file"))
+        .def(
+            "verify",
+            [](const Plan& plan, const Model& model,
+               const std::optional<std::filesystem::path>& profile) {
+                const nb::gil_scoped_release released;
+                return plan.verify(model, profile.value_or(std::filesystem::path{}));
+            },
+            nb::arg("model"), nb::arg("profile") = nb::none(),
+            "What is wrong with it for this model, one sentence each; empty: legal.")
+        .def("export", &Plan::export_as, nb::arg("format"), nb::arg("model"),
+             "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\".")
+        .def("__repr__", [](const Plan& plan) {
+            return fmt::format("<partita.Plan {} of {} ops: {}>", word(plan.mode()),
+                               plan.ops().size(), to_text(plan.value()));
+        });
+}
+
+}  // namespace partita::python

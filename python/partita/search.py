@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plan(): the search, with the program's options as keyword arguments."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from partita import _core
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float, os.PathLike)):
+        return str(value)
+    if isinstance(value, Iterable):
+        return ",".join(_text(each) for each in value)
+    return str(value)
+
+
+def option_texts(options: dict[str, object]) -> dict[str, str]:
+    """Options as the library takes them: micro_batches=8 is "micro-batches": "8"; None is left out."""
+    return {name.replace("_", "-"): _text(value) for name, value in options.items()
+            if value is not None}
+
+
+def plan(model: _core.Model, machine: _core.Machine, *, start: _core.Plan | None = None,
+         progress: Callable[[_core.Progress], object] | None = None,
+         **options: object) -> _core.SearchResult:
+    """Searches how `model` runs best on `machine`.
+
+    The keywords are those of `partita plan`, with underscores: mode="training", optimizer="adam",
+    micro_batches=8, strategy="tp=4,dp=2", searcher="mcmc", time_limit=10, seed=1, ...; options()
+    lists them.
+
+    start: the search begins with this plan. progress: called with each Progress; what it raises ends
+    the search. Ctrl-C ends the search with the best plan so far, or raises KeyboardInterrupt where
+    there is none.
+
+    Raises UsageError for options that are unknown or do not fit together, InputError where model and
+    machine cannot be planned. That no plan fits is said by the result (feasible, shortage).
+    """
+    return _core.find_plan(model, machine, option_texts(options), start, progress)
+
+
+def options() -> dict[str, str]:
+    """What plan() takes beside start and progress: name and meaning."""
+    return {each.name.replace("-", "_"): each.help for each in _core.plan_options()}

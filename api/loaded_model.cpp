@@ -134,13 +134,16 @@ void set_products(LoadedModel& model, graph::ProductType type) {
         fmt::format("Products of {} ops are in {}.", count, graph::name_of(type)));
 }
 
-LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
+/// Imports by `import`, a function of the importer's options, and does what the other options say.
+template <class Import>
+LoadedModel load_by(const std::filesystem::path& file, const ImportOptions& options,
+                    const Import& import) {
     if (options.precision) check_precision(*options.precision);
     const Framework framework =
         options.framework.empty() ? Framework{} : load_framework(options.framework);
     const bool float32_gradients = options.float32_gradients.value_or(framework.float32_gradients);
     LoadedModel model =
-        to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
+        to_loaded(import(importers::OnnxOptions{.bindings = options.bindings,
                                                 .input_shapes = options.shapes,
                                                 .batch = options.batch,
                                                 .inputs_dir = options.inputs,
@@ -231,7 +234,17 @@ LoadedModel to_loaded(importers::OnnxModel imported, const std::filesystem::path
 }
 
 LoadedModel load_model(const std::filesystem::path& file, const ImportOptions& options) {
-    return is_json(file) ? load_workload(file, options) : load_onnx(file, options);
+    if (is_json(file)) return load_workload(file, options);
+    return load_by(file, options, [&](const importers::OnnxOptions& onnx) {
+        return importers::import_onnx(file, onnx);
+    });
+}
+
+LoadedModel load_model(std::span<const std::byte> onnx, const std::string& name,
+                       const ImportOptions& options) {
+    return load_by(name, options, [&](const importers::OnnxOptions& known) {
+        return importers::import_onnx(onnx, known, name);
+    });
 }
 
 }  // namespace partita::api

@@ -3,11 +3,13 @@
 // A model file, read: ONNX or a workload. What the program and the public API know of a model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,10 @@ struct LoadedModel {
 
 /// Throws the importers' InputError and UsageError.
 LoadedModel load_model(const std::filesystem::path& file, const ImportOptions& options);
+
+/// The same of an ONNX file in memory, by that name.
+LoadedModel load_model(std::span<const std::byte> onnx, const std::string& name,
+                       const ImportOptions& options);
 
 /// What the importer read of `file`, which may be a name alone.
 LoadedModel to_loaded(importers::OnnxModel imported, const std::filesystem::path& file);

@@ -11,16 +11,14 @@
 #include "api/impl.h"
 #include "base/error.h"
 #include "graph/operators/op_rule.h"
-#include "importers/onnx/onnx_importer.h"
 
 namespace partita {
 namespace {
 
 /// In memory, a graph takes the way of every ONNX file: one place infers, checks and decides roles.
-api::LoadedModel read(const Graph::Impl& graph) {
+api::LoadedModel read(const Graph::Impl& graph, const ImportOptions& options) {
     const std::string bytes = api::to_onnx(graph);
-    return api::to_loaded(importers::import_onnx(std::as_bytes(std::span(bytes)), {}, graph.name),
-                          graph.name);
+    return api::load_model(std::as_bytes(std::span(bytes)), graph.name, options);
 }
 
 std::vector<std::string> names_of(const graph::OpGraph& graph,
@@ -49,7 +47,8 @@ std::vector<DimOf> dims_with(int factor, const std::vector<graph::TensorRule>& t
 
 Model::Model(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
-Model::Model(const Graph& graph) : impl_(std::make_shared<const Impl>(Impl{read(graph.impl())})) {}
+Model::Model(const Graph& graph, const ImportOptions& options)
+    : impl_(std::make_shared<const Impl>(Impl{read(graph.impl(), options)})) {}
 
 Model Model::load(const std::filesystem::path& file, const ImportOptions& options) {
     api::LoadedModel loaded = api::load_model(file, options);

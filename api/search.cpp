@@ -63,6 +63,27 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
     return result;
 }
 
+plan::PlannedConfig planned(const std::vector<FactorDegree>& degrees,
+                            const std::vector<int>& devices) {
+    plan::PlannedConfig config{.degrees = {}, .devices = plan::DeviceSet::list(devices)};
+    for (const FactorDegree& degree : degrees) {
+        config.degrees.push_back({degree.factor, degree.degree});
+    }
+    return config;
+}
+
+plan::PlannedOp planned(const OpPlan& op) {
+    plan::PlannedOp planned_op{.name = op.name,
+                               .type = op.type,
+                               .config = planned(op.degrees, op.devices),
+                               .update = {},
+                               .recompute = plan::Recompute::none};
+    if (!op.update_devices.empty()) {
+        planned_op.update.config = planned(op.update_degrees, op.update_devices);
+    }
+    return planned_op;
+}
+
 }  // namespace
 
 std::string_view to_text(Status status) {
@@ -115,6 +136,27 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
     engine.cancelled = &cancelled;
     return to_public(model, problem, costs, search::search(problem, std::move(engine)),
                      api::listed(options));
+}
+
+Plan price(const Model& model, const Machine& machine, const std::vector<OpPlan>& ops,
+           const PlanOptions& given) {
+    api::check_options(given);
+    const PlanOptions options = api::with_framework(given);
+    const cost::Machine& hardware = machine.impl().machine;
+    const api::Costs costs = api::load_costs(options.profile, hardware);
+    const plan::Problem problem =
+        api::make_problem(model.impl().loaded, hardware,
+                          api::problem_options(options, model.impl().loaded, hardware), costs);
+    plan::Plan written{.source = "strategy", .policy = problem.policy()};
+    for (const OpPlan& op : ops) written.ops.push_back(planned(op));
+    search::SearchResult result{.status = search::Status::found,
+                                .strategy = plan::strategy_of(written, problem),
+                                .searcher = "given",
+                                .scheduler = api::engine_options(options).scheduler};
+    const plan::Priced priced =
+        plan::price(problem, result.strategy, result.scheduler, api::listed(options));
+    return Plan(std::make_shared<const Plan::Impl>(
+        Plan::Impl{api::make_plan(model.impl().loaded, problem, result, priced, costs)}));
 }
 
 std::vector<SearcherInfo> searchers() {

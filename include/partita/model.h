@@ -98,7 +98,8 @@ public:
     /// Infers all shapes. Throws InputError naming graph and op: an operator that ONNX does not
     /// define (and whose results have no given shape), a missing or wrong attribute, operands that
     /// nothing makes or whose shapes do not fit, a cycle, no output.
-    explicit Model(const Graph& graph);
+    /// Unless `options` say so, the ops are planned as they are written, products around a softmax too.
+    explicit Model(const Graph& graph, const ImportOptions& options = {.fused_attention = false});
 
     /// An .onnx file, whose weights may be inside, external or absent, or a workload .json. Throws
     /// InputError for what is wrong with the file, UsageError for what is wrong with the options: a

@@ -257,6 +257,13 @@ struct SearchResult {
 [[nodiscard]] SearchResult find_plan(const Model& model, const Machine& machine,
                                      const PlanOptions& options = {});
 
+/// The plan that these decisions make, one for each of the model's ops (Plan::ops() of a plan gives
+/// some to begin with), priced without any search; of the options those count that say how an
+/// iteration goes. It may need more memory than there is (Plan::devices). Throws InputError naming
+/// the op for a decision that is missing, unknown or illegal, and what find_plan() throws.
+[[nodiscard]] Plan price(const Model& model, const Machine& machine, const std::vector<OpPlan>& ops,
+                         const PlanOptions& options = {});
+
 struct SearcherInfo {
     std::string name;
     std::string summary;  ///< one line

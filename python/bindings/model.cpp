@@ -181,7 +181,17 @@ void bind_model(nb::module_& m) {
         });
 
     nb::class_<Model>(m, "Model", "A network ready to be planned, all shapes concrete.")
-        .def(nb::init<const Graph&>(), nb::arg("graph"))
+        .def(
+            "__init__",
+            [](Model* model, const Graph& graph, const std::optional<std::string>& precision,
+               const std::vector<std::string>& fuse) {
+                ImportOptions options = import_options({}, {}, {}, precision, fuse, {});
+                options.fused_attention = false;
+                new (model) Model(graph, options);
+            },
+            nb::arg("graph"), nb::kw_only(), nb::arg("precision") = nb::none(),
+            nb::arg("fuse") = std::vector<std::string>{},
+            "precision: \"fp32\", \"tf32\", \"fp16\", \"bf16\"; fuse: as the program's option.")
         .def_static(
             "load",
             [](const std::filesystem::path& file,

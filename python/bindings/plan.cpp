@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "python/bindings/core.h"
 
@@ -12,6 +13,12 @@ Degrees pairs(const std::vector<FactorDegree>& degrees) {
     Degrees pairs;
     for (const FactorDegree& degree : degrees) pairs.emplace_back(degree.factor, degree.degree);
     return pairs;
+}
+
+std::vector<FactorDegree> degrees(const Degrees& pairs) {
+    std::vector<FactorDegree> degrees;
+    for (const auto& [factor, degree] : pairs) degrees.push_back({factor, degree});
+    return degrees;
 }
 
 std::string word(Mode mode) {
@@ -76,16 +83,35 @@ void bind_layouts(nb::module_& m) {
 
 void bind_rows(nb::module_& m) {
     nb::class_<OpPlan>(m, "OpPlan", "How one op is split and where its parts run.")
+        .def(
+            "__init__",
+            [](OpPlan* op, std::string name, std::string type, const Degrees& of,
+               std::vector<int> devices, const Degrees& update, std::vector<int> update_devices) {
+                new (op) OpPlan{std::move(name),    std::move(type), degrees(of),
+                                std::move(devices), degrees(update), std::move(update_devices)};
+            },
+            nb::arg("name"), nb::arg("type"), nb::arg("degrees"), nb::arg("devices"),
+            nb::arg("update_degrees") = Degrees{}, nb::arg("update_devices") = std::vector<int>{})
         .def_ro("name", &OpPlan::name)
         .def_ro("type", &OpPlan::type)
-        .def_prop_ro(
+        .def_prop_rw(
             "degrees", [](const OpPlan& op) { return pairs(op.degrees); },
+            [](OpPlan& op, const Degrees& of) { op.degrees = degrees(of); },
             "(factor, parts), major to minor; empty: whole, on one device.")
-        .def_ro("devices", &OpPlan::devices, "One per part.")
-        .def_prop_ro(
+        .def_rw("devices", &OpPlan::devices, "One per part.")
+        .def_prop_rw(
             "update_degrees", [](const OpPlan& op) { return pairs(op.update_degrees); },
+            [](OpPlan& op, const Degrees& of) { op.update_degrees = degrees(of); },
             "Of a trained parameter: who updates which part of it; empty: those that keep it.")
-        .def_ro("update_devices", &OpPlan::update_devices);
+        .def_rw("update_devices", &OpPlan::update_devices)
+        .def("__repr__", [](const OpPlan& op) {
+            std::string text;
+            for (const FactorDegree& degree : op.degrees) {
+                text += fmt::format("{} {}, ", degree.factor, degree.degree);
+            }
+            return fmt::format("<partita.OpPlan {} ({}): {}on {}>", op.name, op.type, text,
+                               fmt::join(op.devices, " "));
+        });
     nb::class_<DeviceUse>(m, "DeviceUse")
         .def_ro("name", &DeviceUse::name)
         .def_prop_ro("busy", &seconds_of<DeviceUse, &DeviceUse::busy>,

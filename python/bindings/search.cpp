@@ -55,6 +55,14 @@ SearchResult find(const Model& model, const Machine& machine,
     return result;
 }
 
+Plan price_texts(const Model& model, const Machine& machine, const std::vector<OpPlan>& ops,
+                 const std::map<std::string, std::string>& texts) {
+    PlanOptions options;
+    for (const auto& [option, text] : texts) options.set(option, text);
+    const nb::gil_scoped_release released;
+    return price(model, machine, ops, options);
+}
+
 std::optional<double> optional_seconds(const std::optional<Time>& time) {
     return time ? std::optional(seconds(*time)) : std::nullopt;
 }
@@ -110,6 +118,8 @@ void bind_search(nb::module_& m) {
         .def_ro("summary", &SearcherInfo::summary);
     m.def("plan_options", &plan_options);
     m.def("searchers", &searchers, "What the option searcher may name.");
+    m.def("price", &price_texts, nb::arg("model"), nb::arg("machine"), nb::arg("ops"),
+          nb::arg("options"));
     m.def("find_plan", &find, nb::arg("model"), nb::arg("machine"), nb::arg("options"),
           nb::arg("start") = nb::none(), nb::arg("progress") = nb::none());
 }

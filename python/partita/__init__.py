@@ -30,7 +30,7 @@ from partita._core import (
     UsageError,
     searchers,
 )
-from partita.search import options, plan
+from partita.search import options, plan, price
 
 __all__ = [
     "DeviceError",
@@ -50,5 +50,6 @@ __all__ = [
     "UsageError",
     "options",
     "plan",
+    "price",
     "searchers",
 ]

@@ -43,6 +43,17 @@ def plan(model: _core.Model, machine: _core.Machine, *, start: _core.Plan | None
     return _core.find_plan(model, machine, option_texts(options), start, progress)
 
 
+def price(model: _core.Model, machine: _core.Machine, ops: list[_core.OpPlan],
+          **options: object) -> _core.Plan:
+    """The plan that these decisions make, one for each op of the model, without any search.
+
+    Plan.ops of a plan gives some to begin with. Of the keywords of plan() those count that say how an
+    iteration goes (mode, micro_batches, schedule, optimizer, ...). The plan may need more memory than
+    there is (Plan.devices). Raises InputError that names the op whose decision is illegal.
+    """
+    return _core.price(model, machine, ops, option_texts(options))
+
+
 def options() -> dict[str, str]:
     """What plan() takes beside start and progress: name and meaning."""
     return {each.name.replace("-", "_"): each.help for each in _core.plan_options()}

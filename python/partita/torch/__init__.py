@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans torch modules, and runs the plans by stock PyTorch.
+
+    import partita.torch
+
+    planned = partita.torch.plan(module, (tokens, labels), machine="cpu:4")
+    print(planned)                       # what the plan is, and what it takes
+    parallel = planned.apply(module)     # under torchrun, one rank per device
+    loss = parallel(tokens, labels)
+    loss.backward()
+
+The module is traced by torch.export with the given arguments; the plan is for their shapes.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as _dist
+from torch import nn as _nn
+
+import partita
+from partita.torch.capture import Captured, capture
+from partita.torch.parallel import ParallelModule
+
+__all__ = ["Captured", "ParallelModule", "Planned", "capture", "plan", "price"]
+
+
+class Planned:
+    """A module, the machine it was planned for, and the plan."""
+
+    def __init__(self, captured: Captured, model: partita.Model, machine: partita.Machine,
+                 plan: partita.Plan, result: partita.SearchResult | None) -> None:
+        self.captured = captured
+        self.model = model
+        self.machine = machine
+        self.plan = plan
+        self.result = result  # None: the plan was given, not found
+
+    def apply(self, module: _nn.Module) -> ParallelModule:
+        """The module by parts, with its values as they are now, which must be the same on all ranks.
+        The default process group has one rank per device of the machine, in their order.
+
+        Raises UsageError for another number of ranks, MismatchError for another module, InputError
+        for what of the plan torch cannot do.
+        """
+        if not _dist.is_initialized():
+            raise partita.UsageError("there is no process group. Start with torchrun, and call "
+                                     "torch.distributed.init_process_group() first.")
+        return ParallelModule(self.captured, self.model, self.plan, module)
+
+    def __repr__(self) -> str:
+        lines = [repr(self.plan), str(self.plan.description(self.model))]
+        return "\n".join(lines)
+
+
+def _model(captured: Captured, precision: str | None) -> partita.Model:
+    return partita.Model(captured.graph, precision=precision)
+
+
+def _options(captured: Captured, options: dict[str, Any]) -> dict[str, Any]:
+    options = dict(options)
+    options.setdefault("mode", "training")
+    frozen = [name for name in captured.parameters if name not in captured.trained]
+    if frozen and options["mode"] == "training" and "frozen" not in options:
+        options["frozen"] = frozen
+    return options
+
+
+def _machine(machine: str | partita.Machine) -> partita.Machine:
+    return partita.Machine.load(machine) if isinstance(machine, str) else machine
+
+
+def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = None, *,
+         machine: str | partita.Machine, start: partita.Plan | None = None, progress: Any = None,
+         **options: Any) -> Planned:
+    """Searches how `module`, called with these arguments, runs best on `machine`.
+
+    args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor. machine:
+    a partita.Machine, or what Machine.load() takes. Other keywords: as partita.plan(), with
+    mode="training" unless said. Parameters that need no gradient are frozen.
+
+    Raises InputError that names module, call and remedy for what cannot be planned, UsageError for
+    wrong options and where no plan fits.
+    """
+    captured = capture(module, args, kwargs)
+    model = _model(captured, None)
+    target = _machine(machine)
+    result = partita.plan(model, target, start=start, progress=progress,
+                          **_options(captured, options))
+    return Planned(captured, model, target, result.plan, result)
+
+
+def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
+          machine: str | partita.Machine, kwargs: dict[str, Any] | None = None,
+          **options: Any) -> Planned:
+    """The plan that these decisions make (partita.price)."""
+    captured = capture(module, args, kwargs)
+    model = _model(captured, None)
+    target = _machine(machine)
+    found = partita.price(model, target, ops, **_options(captured, options))
+    return Planned(captured, model, target, found, None)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A torch module as a graph that Partita plans, with what each of its ops does to local parts.
+
+torch.export gives the ATen calls of the module; aten.py says each of them in operators of ONNX. Names
+are those of the module: parameters and buffers by their qualified names, ops by the path of the
+module that calls them.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch import fx, nn
+
+from partita import _core
+from partita.torch.regions import Region, shape_of
+
+_DTYPES = {
+    torch.float32: "float32", torch.float64: "float64", torch.float16: "float16",
+    torch.bfloat16: "bfloat16", torch.int64: "int64", torch.int32: "int32", torch.int16: "int16",
+    torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a rank's part of an op lies: regions of operands (None: it holds nothing of that one) and
+    of results."""
+
+    operands: tuple[Region | None, ...]
+    results: tuple[Region, ...]
+
+    def shape(self, result: int = 0) -> tuple[int, ...]:
+        return shape_of(self.results[result])
+
+
+Run = Callable[..., Any]  # (part, *operands) -> a tensor, or one for each result
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the graph."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    constant: torch.Tensor | None = None  # known when the module was captured
+
+
+@dataclass(frozen=True)
+class LocalOp:
+    """An op of the graph, and what it does to parts."""
+
+    name: str
+    operands: tuple[str, ...]  # tensors; "": left out
+    results: tuple[str, ...]
+    run: Run
+    whole: tuple[tuple[int, int], ...] = ()  # (result, dim): run() needs all of that dim
+    node: str = ""                           # the call of the module that it is part of
+
+
+def _unsupported(node: fx.Node, why: str) -> _core.InputError:
+    path = _path(node)
+    where = f"{path}: {node.name}" if path else node.name
+    return _core.InputError(f"{where} ({node.target}): {why}")
+
+
+def _path(node: fx.Node) -> str:
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return stack[-1][0] if stack else ""
+
+
+class Builder:
+    """What aten.py writes to."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = _core.Graph(name)
+        self.ops: list[LocalOp] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self.node: fx.Node | None = None
+        self._names: set[str] = set()
+
+    def fail(self, why: str) -> _core.InputError:
+        return _unsupported(self.node, why)
+
+    def _unique(self, name: str) -> str:
+        unique, number = name, 1
+        while unique in self._names:
+            number += 1
+            unique = f"{name}_{number}"
+        self._names.add(unique)
+        return unique
+
+    def _base(self) -> str:
+        path = _path(self.node).replace(".", "/")
+        return f"{path}/{self.node.name}" if path else self.node.name
+
+    def integers(self, values: Sequence[int]) -> Value:
+        name = self.graph.integers(self._unique(self._base() + "/sizes"), list(values))
+        return Value(name, (len(values),), torch.int64)
+
+    def constant(self, tensor: torch.Tensor) -> Value:
+        """One that each rank has."""
+        name = self._unique(self._base() + "/constant")
+        self.graph.constant(name, list(tensor.shape), self.dtype_name(tensor.dtype))
+        self.constants[name] = tensor
+        return Value(name, tuple(tensor.shape), tensor.dtype, tensor)
+
+    def dtype_name(self, dtype: torch.dtype) -> str:
+        if dtype in _DTYPES:
+            return _DTYPES[dtype]
+        raise self.fail(f"elements of type {dtype} cannot be planned. Use {', '.join(_DTYPES.values())}.")
+
+    def named(self, value: Value) -> Value:
+        """A constant as a tensor of the graph."""
+        return value if value.name else self.constant(value.constant)
+
+    def emit(self, type: str, operands: Sequence[Value | None], run: Run,
+             shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype], *,
+             attributes: dict[str, Any] | None = None, hidden: Sequence[Value] = (),
+             whole: Sequence[tuple[int, int]] = ()) -> list[Value]:
+        """One op. `hidden`: operands behind the others that run() does without, such as a shape."""
+        named = [self.named(value) if value is not None else None for value in operands]
+        names = [value.name if value is not None else "" for value in named]
+        name = self._unique(self._base())
+        results = [name if number == 0 else f"{name}:{number}" for number in range(len(shapes))]
+        self.graph.add(type, names + [value.name for value in hidden],
+                       list((attributes or {}).items()), name, results)
+        self.ops.append(LocalOp(name, tuple(names), tuple(results), run, tuple(whole),
+                                self.node.name))
+        return [Value(result, tuple(shape), dtype)
+                for result, shape, dtype in zip(results, shapes, dtypes, strict=True)]
+
+
+@dataclass
+class Captured:
+    """A module as a graph, and how to run it."""
+
+    graph: _core.Graph
+    ops: list[LocalOp]
+    parameters: dict[str, str]            # tensor of the graph: qualified name; equal here
+    trained: frozenset[str]               # of those
+    buffers: list[str]                    # qualified names, tensors of the graph
+    constants: dict[str, torch.Tensor]
+    inputs: list[tuple[str, tuple[int, ...], torch.dtype]]
+    results: list[Value]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+    aliases: dict[str, list[str]] = field(default_factory=dict)  # of tied parameters: other names
+
+
+def _kept(program: torch.export.ExportedProgram, module: nn.Module,
+          builder: Builder) -> tuple[dict[str, Value], Captured]:
+    """Placeholders of parameters, buffers and constants as values."""
+    signature = program.graph_signature
+    first_name = {id(each): name for name, each in module.named_parameters()}
+    known = dict(module.named_parameters(remove_duplicate=False))
+    buffers = dict(module.named_buffers(remove_duplicate=False))
+    values: dict[str, Value] = {}
+    captured = Captured(builder.graph, builder.ops, {}, frozenset(), [], builder.constants, [], [],
+                        program.call_spec.in_spec, program.call_spec.out_spec)
+    trained = set()
+    used = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+    for placeholder, target in signature.inputs_to_parameters.items():
+        parameter = known[target]
+        name = first_name[id(parameter)]
+        if target != name:
+            captured.aliases.setdefault(name, []).append(target)
+        if placeholder not in used:
+            continue
+        if name not in captured.parameters:
+            builder.graph.parameter(name, list(parameter.shape),
+                                    builder.dtype_name(parameter.dtype))
+            builder._names.add(name)
+            captured.parameters[name] = name
+            if parameter.requires_grad:
+                trained.add(name)
+        values[placeholder] = Value(name, tuple(parameter.shape), parameter.dtype)
+    for placeholder, target in signature.inputs_to_buffers.items():
+        if placeholder not in used:
+            continue
+        buffer = buffers[target]
+        builder.graph.constant(target, list(buffer.shape), builder.dtype_name(buffer.dtype))
+        builder._names.add(target)
+        captured.buffers.append(target)
+        values[placeholder] = Value(target, tuple(buffer.shape), buffer.dtype)
+    for placeholder, target in signature.inputs_to_lifted_tensor_constants.items():
+        constant = program.constants[target]
+        values[placeholder] = Value("", tuple(constant.shape), constant.dtype, constant)
+    captured.trained = frozenset(trained)
+    return values, captured
+
+
+def _is_random(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and (
+        torch.Tag.nondeterministic_seeded in node.target.tags)
+
+
+def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
+            batch_dim: int = 0) -> Captured:
+    """Exports the module with these arguments, whose shapes become the graph's.
+
+    Raises InputError that names module, call and remedy for what cannot be planned and run by parts.
+    """
+    from partita.torch import aten
+
+    program = torch.export.export(module, args, kwargs or {})
+    builder = Builder(type(module).__name__)
+    # Parameters have no call that they belong to; the first node names them in errors.
+    builder.node = next(iter(program.graph.nodes))
+    values, captured = _kept(program, module, builder)
+    found: dict[fx.Node, Any] = {}
+    for node in program.graph.nodes:
+        builder.node = node
+        if node.op == "placeholder":
+            if node.name in values:
+                found[node] = values[node.name]
+                continue
+            if not isinstance(node.meta.get("val"), torch.Tensor):
+                found[node] = node.meta.get("val")
+                captured.inputs.append(("", (), torch.float32))
+                continue
+            shape, dtype = tuple(node.meta["val"].shape), node.meta["val"].dtype
+            if node.users:
+                builder.graph.input(node.name, list(shape), builder.dtype_name(dtype),
+                                    batch_dim if shape else -1)
+                builder._names.add(node.name)
+            captured.inputs.append((node.name if node.users else "", shape, dtype))
+            found[node] = Value(node.name, shape, dtype)
+        elif node.op == "call_function":
+            found[node] = _call(builder, node, found, aten)
+        elif node.op == "output":
+            for each in node.args[0]:
+                value = found[each] if isinstance(each, fx.Node) else each
+                if not isinstance(value, Value):
+                    raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
+                captured.results.append(builder.named(value))
+    for name in dict.fromkeys(value.name for value in captured.results):
+        builder.graph.output(name)
+    _drop_dead(captured)
+    return captured
+
+
+def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any], aten: Any) -> Any:
+    args = fx.map_arg(node.args, lambda each: found[each])
+    kwargs = fx.map_arg(node.kwargs, lambda each: found[each])
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Value)]
+    if all(each.constant is not None and not each.name for each in leaves) and not _is_random(node):
+        # Known already: arange, masks, tables of positions.
+        plain = pytree.tree_map_only(Value, lambda each: each.constant, (args, kwargs))
+        with torch.no_grad():
+            result = node.target(*plain[0], **plain[1])
+        return pytree.tree_map_only(
+            torch.Tensor, lambda each: Value("", tuple(each.shape), each.dtype, each), result)
+    lower = aten.TABLE.get(node.target)
+    if lower is None:
+        raise _unsupported(node, "this operator cannot be planned yet. Leave that part out of the "
+                                 "module that is planned, or write it with others.")
+    return lower(builder, *args, **kwargs)
+
+
+def _drop_dead(captured: Captured) -> None:
+    """Ops that no result needs, which the graph drops too."""
+    needed = {value.name for value in captured.results}
+    kept = []
+    for op in reversed(captured.ops):
+        if needed.intersection(op.results):
+            kept.append(op)
+            needed.update(op.operands)
+    captured.ops[:] = reversed(kept)
+    captured.parameters = {name: name for name in captured.parameters if name in needed}
+    captured.buffers = [name for name in captured.buffers if name in needed]
+    captured.trained = frozenset(name for name in captured.trained if name in needed)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exchanges: what goes from who makes a tensor to who needs it, and its gradient back again.
+
+Autograd runs the backward of what this rank computed itself; at an exchange it waits for what other
+ranks computed. That cannot deadlock: every rank makes the same exchanges in the same order, and
+autograd goes through them backwards in the order in which they were made, the last one first. So that
+it comes by each of them on each rank that takes part, one that receives nothing gives a ghost, a
+scalar that the results of the whole depend on.
+"""
+from __future__ import annotations
+
+import torch
+
+from partita.torch.moves import Groups, Layout, Move
+
+
+class Exchange:
+    """Forward and backward moves of one tensor for one layout of its readers."""
+
+    def __init__(self, name: str, made: Layout, needed: Layout, gradient: Layout | None,
+                 gradient_needed: Layout | None, rank: int, dtype: torch.dtype,
+                 groups: Groups) -> None:
+        """made, needed: of the tensor, by who makes it and for who reads it. gradient,
+        gradient_needed: of its gradient, by who read it and for who made it; None: it has none."""
+        self.name = name
+        self.forward = Move(made, needed, rank, dtype, groups)
+        self.backward = (Move(gradient, gradient_needed, rank, dtype, groups)
+                         if gradient is not None and gradient_needed is not None else None)
+
+    @property
+    def is_identity(self) -> bool:
+        return self.forward.is_identity and (self.backward is None or self.backward.is_identity)
+
+    @property
+    def is_idle(self) -> bool:
+        """Has this rank nothing to do with it?"""
+        return self.forward.is_idle and (self.backward is None or self.backward.is_idle)
+
+
+class Traffic:
+    """What goes on in one iteration of one rank."""
+
+    def __init__(self) -> None:
+        self.anchor = torch.zeros((), requires_grad=True)
+        self.ghosts: list[torch.Tensor] = []
+        self.pending: list = []
+
+    def settle(self) -> None:
+        """Waits for all sends."""
+        for send in self.pending:
+            send.wait()
+        self.pending.clear()
+
+
+class _Exchanged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, exchange: Exchange, traffic: Traffic, anchor: torch.Tensor,
+                tensor: torch.Tensor | None) -> torch.Tensor:
+        ctx.exchange, ctx.traffic = exchange, traffic
+        moved = exchange.forward.run(tensor, traffic.pending)
+        if moved is None:
+            return anchor.new_zeros(())
+        return moved.view_as(moved) if moved is tensor else moved
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor):
+        move = ctx.exchange.backward
+        held = gradient if ctx.exchange.forward.is_target else None
+        moved = move.run(held, ctx.traffic.pending)
+        return None, None, None, moved
+
+
+def exchanged(exchange: Exchange, traffic: Traffic, tensor: torch.Tensor | None,
+              ) -> torch.Tensor | None:
+    """`tensor` as this rank needs it; None: it needs nothing of it."""
+    if exchange.is_identity:
+        return tensor
+    if exchange.is_idle:
+        return None
+    if exchange.backward is None or not torch.is_grad_enabled():
+        return exchange.forward.run(tensor, traffic.pending)
+    moved = _Exchanged.apply(exchange, traffic, traffic.anchor, tensor)
+    if exchange.forward.is_target:
+        return moved
+    traffic.ghosts.append(moved)
+    return None
+
+
+class _Finished(torch.autograd.Function):
+    """Results that depend on all ghosts."""
+
+    @staticmethod
+    def forward(ctx, count: int, *tensors: torch.Tensor):
+        ctx.ghosts = len(tensors) - count
+        results = tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+        ctx.mark_non_differentiable(*(each for each in results if not each.is_floating_point()))
+        return results
+
+    @staticmethod
+    def backward(ctx, *gradients: torch.Tensor):
+        ghosts = tuple(torch.zeros(()) for _ in range(ctx.ghosts))
+        return (None, *gradients, *ghosts)
+
+
+def finished(results: list[torch.Tensor], traffic: Traffic) -> list[torch.Tensor]:
+    """The results, whose backward goes through every exchange of the iteration."""
+    if not torch.is_grad_enabled():
+        return results
+    # The anchor makes them depend on something even where this rank computes nothing.
+    ghosts = [*traffic.ghosts, traffic.anchor]
+    traffic.ghosts = []
+    return list(_Finished.apply(len(results), *results, *ghosts))

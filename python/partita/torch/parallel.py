@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module that a plan makes: parameters where the plan keeps them, ops where it puts them."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.utils._pytree as pytree
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from partita import _core
+from partita.torch import regions
+from partita.torch.capture import Captured, LocalOp, Part
+from partita.torch.exchange import Exchange, Traffic, exchanged, finished
+from partita.torch.moves import Groups, Layout, Move
+from partita.torch.regions import Window
+
+Environment = dict[str, torch.Tensor | None]
+
+
+class _Fetch:
+    """How an op gets one operand."""
+
+    def __init__(self, tensor: str, key: str, window: Window | None = None,
+                 exchange: Exchange | None = None) -> None:
+        self.tensor = tensor      # by who makes it
+        self.key = key            # as this op and its like need it
+        self.window = window      # of a tensor that every rank has
+        self.exchange = exchange  # of one that lies on devices
+
+    def run(self, values: Environment, traffic: Traffic) -> None:
+        if self.key in values:
+            return
+        if self.window is not None:
+            values[self.key] = self.window.read(values[self.tensor])
+        else:
+            values[self.key] = exchanged(self.exchange, traffic, values.get(self.tensor))
+
+
+class _Step:
+    """One op on this rank: the operands are fetched on all ranks, the op runs where it has a part."""
+
+    def __init__(self, op: LocalOp, fetches: list[_Fetch], keys: tuple[str, ...],
+                 part: Part | None) -> None:
+        self.op, self.fetches, self.keys, self.part = op, fetches, keys, part
+
+    def run(self, values: Environment, traffic: Traffic) -> None:
+        for fetch in self.fetches:
+            fetch.run(values, traffic)
+        if self.part is None:
+            return
+        results = self.op.run(self.part, *(values[key] if key else None for key in self.keys))
+        if isinstance(results, torch.Tensor):
+            results = (results,)
+        for name, result in zip(self.op.results, results, strict=True):
+            values[name] = result
+
+
+class _Programs:
+    """Builds what one rank does, from the layouts of a plan."""
+
+    def __init__(self, captured: Captured, model: _core.Model, layouts: list[_core.OpLayouts],
+                 rank: int, devices: int, micro_batches: int) -> None:
+        self._captured, self._model, self._rank = captured, model, rank
+        self._devices = devices
+        self._micro_batches = micro_batches
+        self._by_op = {each.op: each for each in layouts}
+        self.groups = Groups()
+        self._everywhere = {name for name, _, _ in captured.inputs} | set(captured.buffers) | set(
+            captured.constants)
+        self._made: dict[str, tuple[Layout, Layout | None]] = {}
+        self._dtypes = {name: dtype for name, _, dtype in captured.inputs}
+        self._trained = set(captured.trained)
+        self._fetched: dict[tuple, _Fetch] = {}
+        self.fetches: list[_Fetch] = []  # of parameters, once per iteration
+
+    def parameters(self, dtypes: dict[str, torch.dtype]) -> dict[str, tuple[Layout, str]]:
+        """Where each parameter is updated, which is where it is kept between iterations; where the
+        plan keeps it otherwise, it goes there at the beginning of each."""
+        kept = {}
+        for name in self._captured.parameters:
+            layouts = self._by_op[name]
+            self._dtypes[name] = dtypes[name]
+            result = self._layout(name, layouts.results[0])
+            gradient = self._layout(name, layouts.result_gradients[0]) if (
+                name in self._trained and layouts.result_gradients) else None
+            home = self._layout(name, layouts.update) if layouts.update else result
+            kept[name] = home
+            if home == result:
+                self._made[name] = (result, gradient)
+                continue
+            moved = name + "@kept"
+            exchange = Exchange(name, home, result, gradient, home if gradient else None, self._rank,
+                                dtypes[name], self.groups)
+            self.fetches.append(_Fetch(name, moved, exchange=exchange))
+            self._made[name] = (result, gradient)
+            self._renamed(name, moved)
+        return kept
+
+    def _renamed(self, name: str, moved: str) -> None:
+        self._sources = getattr(self, "_sources", {})
+        self._sources[name] = moved
+
+    def source(self, name: str) -> str:
+        return getattr(self, "_sources", {}).get(name, name)
+
+    def steps(self) -> list[_Step]:
+        steps = [self._step(op) for op in self._captured.ops]
+        return [step for step in steps if step.part is not None or step.fetches]
+
+    def results(self) -> list[_Fetch]:
+        """Every result of the module as a whole on every rank."""
+        fetches = []
+        for value in self._captured.results:
+            if value.name in self._everywhere:
+                fetches.append(_Fetch(value.name, value.name))
+                continue
+            made, gradient = self._made[value.name]
+            shape = regions.shape_of(_hull(made))
+            everywhere = Layout.everywhere(shape, self._devices)
+            exchange = Exchange(value.name, made, everywhere, everywhere if gradient else None,
+                                gradient, self._rank, value.dtype, self.groups)
+            fetches.append(_Fetch(value.name, value.name + "@result", exchange=exchange))
+        return fetches
+
+    def _layout(self, op: str, layout: _core.TensorLayout) -> Layout:
+        devices = [part.device for part in layout.parts]
+        if len(set(devices)) != len(devices):
+            raise _core.InputError(f"op '{op}': two parts of it lie on one device, and a rank of "
+                                   "torch runs one. Plan with as many devices as parts.")
+        return Layout.of(layout)
+
+    def _step(self, op: LocalOp) -> _Step:
+        layouts = self._by_op[op.name]
+        dtype = self._result_dtype(op)
+        differentiable = dtype.is_floating_point and any(
+            name in self._trained for name in op.operands)
+        fetches, keys, operand_regions = [], [], []
+        for number, name in enumerate(op.operands):
+            if not name:
+                keys.append("")
+                operand_regions.append(None)
+                continue
+            needed = self._layout(op.name, layouts.operands[number])
+            mine = needed.on(self._rank)
+            operand_regions.append(mine.region if mine else None)
+            keys.append("" if mine is None else self._fetch(op, number, name, needed, fetches))
+            if mine is None and name not in self._everywhere:
+                self._fetch(op, number, name, needed, fetches)
+        made = [self._layout(op.name, each) for each in layouts.results]
+        gradients: list[Layout | None] = [None] * len(made)
+        if differentiable:
+            self._trained.update(op.results)
+            gradients = [self._layout(op.name, each) for each in layouts.result_gradients]
+        for name, layout, gradient in zip(op.results, made, gradients, strict=True):
+            self._made[name] = (layout, gradient)
+            self._dtypes[name] = dtype
+        mine_made = [each.on(self._rank) for each in made]
+        part = None
+        if mine_made[0] is not None:
+            part = Part(tuple(operand_regions), tuple(each.region for each in mine_made))
+        self._check_whole(op, made)
+        return _Step(op, fetches, tuple(keys), part)
+
+    def _fetch(self, op: LocalOp, number: int, name: str, needed: Layout,
+               fetches: list[_Fetch]) -> str:
+        """The key of the operand; adds how to get it, unless an op before did."""
+        layouts = self._by_op[op.name]
+        if name in self._everywhere:
+            mine = needed.on(self._rank)
+            identity = (name, mine.region)
+            if identity not in self._fetched:
+                shape = self._shape(name)
+                window = Window(regions.whole(shape), mine.region)
+                self._fetched[identity] = _Fetch(name, f"{name}@{len(self._fetched)}", window=window)
+                fetches.append(self._fetched[identity])
+            return self._fetched[identity].key
+        made, gradient_needed = self._made[name]
+        gradient = None
+        if gradient_needed is not None:
+            gradient = self._layout(op.name, layouts.operand_gradients[number])
+        identity = (name, needed, gradient)
+        if identity not in self._fetched:
+            exchange = Exchange(name, made, needed, gradient, gradient_needed, self._rank,
+                                self._dtypes[name], self.groups)
+            source = self.source(name)
+            key = source if exchange.is_identity else f"{name}@{len(self._fetched)}"
+            self._fetched[identity] = fetch = _Fetch(source, key, exchange=exchange)
+            if not exchange.is_identity and not exchange.is_idle:
+                fetches.append(fetch)
+        return self._fetched[identity].key
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """Of an input, buffer or constant, in one micro-batch."""
+        for known, shape, _ in self._captured.inputs:
+            if known == name and shape:
+                return (shape[0] // self._micro_batches, *shape[1:])
+        return tuple(self._model.tensor(name).shape)
+
+    def _result_dtype(self, op: LocalOp) -> torch.dtype:
+        return getattr(torch, _torch_name(self._model.tensor(op.results[0]).dtype))
+
+    def _check_whole(self, op: LocalOp, made: list[Layout]) -> None:
+        for result, dim in op.whole:
+            hull = _hull(made[result])
+            for part in made[result].parts:
+                if part.region[dim] != hull[dim]:
+                    raise _core.InputError(
+                        f"op '{op.name}' ({op.node}): its dim {dim} is split, which torch's kernel "
+                        "cannot do by parts. Keep it whole: fix=FILE with a constraint for it.")
+
+
+def _torch_name(name: str) -> str:
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def _hull(layout: Layout) -> regions.Region:
+    """From the first to the last position of each dim that some part holds."""
+    dims = len(layout.parts[0].region)
+    return tuple(
+        ((min(part.region[dim][0][0] for part in layout.parts if part.region[dim]),
+          max(part.region[dim][-1][1] for part in layout.parts if part.region[dim])),)
+        for dim in range(dims))
+
+
+class ParallelModule(nn.Module):
+    """A module by parts. Call it as the module it was made of, with the same whole inputs on every
+    rank; every rank gets whole results.
+
+    Its parameters have their names of before. One that several ranks keep is a DTensor; one that lies
+    on one rank is a plain tensor there and missing elsewhere; so is a part that DTensor has no
+    placement for (`partita_region` says which part it is, full_state_dict() gathers all).
+    """
+
+    def __init__(self, captured: Captured, model: _core.Model, plan: _core.Plan,
+                 module: nn.Module) -> None:
+        super().__init__()
+        self._rank = dist.get_rank()
+        devices = plan.machine.device_count
+        if dist.get_world_size() != devices:
+            raise _core.UsageError(
+                f"the plan is for {devices} devices, and there are {dist.get_world_size()} ranks. "
+                f"Start {devices}, or plan for a machine of {dist.get_world_size()} devices.")
+        self._captured = captured
+        self._micro_batches = plan.micro_batches
+        self._plan_ops = {op.name: op for op in plan.ops}
+        self._factors = {name: model.factors(name) for name in captured.parameters}
+        known = dict(module.named_parameters())
+        missing = [name for name in captured.parameters if name not in known]
+        if missing:
+            raise _core.MismatchError(f"the module has no parameter '{missing[0]}': the plan was made "
+                                      "for another one. Plan this one.")
+        programs = _Programs(captured, model, plan.layouts(model), self._rank, devices,
+                             plan.micro_batches)
+        self._programs = programs
+        self._homes = programs.parameters({name: known[name].dtype for name in captured.parameters})
+        self._fetches = programs.fetches
+        self._steps = programs.steps()
+        self._results = programs.results()
+        self._meshes: dict[tuple, DeviceMesh] = {}
+        self._names: list[str] = []
+        for name in captured.parameters:
+            self._keep(name, known[name])
+        buffers = dict(module.named_buffers())
+        for name in captured.buffers:
+            _nest(self, name).register_buffer(name.rpartition(".")[2], buffers[name].clone())
+        self._constants = captured.constants
+
+    # Parameters.
+
+    def _keep(self, name: str, parameter: nn.Parameter) -> None:
+        home: Layout = self._homes[name]
+        mesh_and_placements = self._mesh(name, home)
+        mine = home.on(self._rank)
+        if mine is None:
+            return
+        value = parameter.detach().clone()
+        dist_value = Window(regions.whole(parameter.shape), mine.region).read(value).clone()
+        if mesh_and_placements is not None:
+            mesh, placements = mesh_and_placements
+            kept: Any = DTensor.from_local(dist_value, mesh, placements, run_check=False,
+                                           shape=parameter.shape, stride=parameter.stride())
+        else:
+            kept = dist_value
+        registered = nn.Parameter(kept, requires_grad=parameter.requires_grad)
+        registered.partita_region = mine.region
+        _nest(self, name).register_parameter(name.rpartition(".")[2], registered)
+        self._names.append(name)
+
+    def _mesh(self, name: str, home: Layout) -> tuple[DeviceMesh, list] | None:
+        """All ranks call this for all parameters in one order: a mesh makes groups."""
+        if len(home.parts) < 2:
+            return None
+        op = self._plan_ops[name]
+        updated = bool(op.update_devices)
+        degrees = op.update_degrees if updated else op.degrees
+        devices = op.update_devices if updated else op.devices
+        dims = {factor.name: factor.results[0][1] for factor in self._factors[name] if factor.results}
+        placements: list[Any] = []
+        for factor, _ in degrees:
+            if factor == "*":
+                placements.append(Replicate())
+            elif factor in dims:
+                placements.append(Shard(dims[factor]))
+            else:
+                return None  # strided parts of fused projections
+        shape = tuple(degree for _, degree in degrees)
+        identity = (shape, tuple(devices))
+        if identity not in self._meshes:
+            self._meshes[identity] = DeviceMesh("cpu", torch.tensor(devices).reshape(shape))
+        return self._meshes[identity], placements
+
+    def _locals(self) -> Environment:
+        """What this rank keeps of each parameter."""
+        values: Environment = {}
+        for name in self._names:
+            parameter = self.get_parameter(name)
+            values[name] = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+        return values
+
+    def full_state_dict(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers whole, by the names of the module it was made of, on every rank; a
+        collective call. Tied ones are there under each name."""
+        state: dict[str, torch.Tensor] = {}
+        traffic = Traffic()
+        with torch.no_grad():
+            held = self._locals()
+            for name, home in self._homes.items():
+                shape = regions.shape_of(_hull(home))
+                everywhere = Layout.everywhere(shape, dist.get_world_size())
+                dtype = self._programs._dtypes[name]
+                move = Move(home, everywhere, self._rank, dtype, self._programs.groups)
+                mine = held.get(name)
+                moved = move.run(mine, traffic.pending)
+                state[name] = moved.clone()
+                for alias in self._captured.aliases.get(name, []):
+                    state[alias] = state[name]
+            traffic.settle()
+        state.update({name: self.get_buffer(name).clone() for name in self._captured.buffers})
+        return state
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """Gradients of all trained parameters, whole, on every rank; a collective call."""
+        traffic = Traffic()
+        whole = {}
+        for name, home in self._homes.items():
+            if name not in self._captured.trained:
+                continue
+            mine = None
+            if home.on(self._rank) is not None:
+                gradient = self.get_parameter(name).grad
+                if gradient is None:
+                    raise _core.UsageError(f"parameter '{name}' has no gradient. Call backward() first.")
+                mine = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+            shape = regions.shape_of(_hull(home))
+            move = Move(home, Layout.everywhere(shape, dist.get_world_size()), self._rank,
+                        self._programs._dtypes[name], self._programs.groups)
+            whole[name] = move.run(mine, traffic.pending).clone()
+        traffic.settle()
+        return whole
+
+    # Running.
+
+    def _inputs(self, args: tuple, kwargs: dict) -> Environment:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self._captured.in_spec:
+            raise _core.UsageError(f"arguments: expected {self._captured.in_spec}, got {spec}. Give "
+                                   "those that the module was planned with.")
+        values: Environment = {}
+        for (name, shape, _), value in zip(self._captured.inputs, leaves, strict=True):
+            if not name:
+                continue
+            if tuple(value.shape) != shape:
+                raise _core.UsageError(f"argument '{name}': expected {list(shape)}, got "
+                                       f"{list(value.shape)}. Plan again for this shape.")
+            values[name] = value
+        return values
+
+    def _whole_values(self) -> Environment:
+        """What every rank has: buffers and constants."""
+        return {**{name: self.get_buffer(name) for name in self._captured.buffers},
+                **self._constants}
+
+    def _fetch_parameters(self, traffic: Traffic) -> Environment:
+        values = self._locals()
+        for fetch in self._fetches:
+            fetch.run(values, traffic)
+        return values
+
+    def _body(self, inputs: Environment, parameters: Environment,
+              traffic: Traffic) -> list[torch.Tensor]:
+        values: Environment = {**self._whole_values(), **inputs, **parameters}
+        for step in self._steps:
+            step.run(values, traffic)
+        for fetch in self._results:
+            if fetch.exchange is not None:
+                fetch.run(values, traffic)
+        results = finished([values[fetch.key] for fetch in self._results], traffic)
+        if not torch.is_grad_enabled():
+            traffic.settle()
+        return results
+
+    def _micro(self, inputs: Environment) -> Iterator[Environment]:
+        for index in range(self._micro_batches):
+            yield {name: value.chunk(self._micro_batches)[index] if value.dim() else value
+                   for name, value in inputs.items()}
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = self._inputs(args, kwargs)
+        traffic = Traffic()
+        parameters = self._fetch_parameters(traffic)
+        batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
+        results = [_joined(each) for each in zip(*batches, strict=True)]
+        return pytree.tree_unflatten(results, self._captured.out_spec)
+
+    def step(self, *args: Any, loss: Callable[[Any], torch.Tensor] | None = None,
+             **kwargs: Any) -> torch.Tensor:
+        """Forward and backward of all micro-batches; gradients are added to `.grad`. `loss`: makes
+        one of what the module returns, a sum over samples or the module's own mean; left out, the
+        module returns the loss. Returns its sum over the micro-batches.
+
+        Parameters are fetched once, and their gradients reduced once, behind the last micro-batch.
+        """
+        inputs = self._inputs(args, kwargs)
+        traffic = Traffic()
+        fetched = self._fetch_parameters(traffic)
+        leaves = {name: value.detach().requires_grad_() if value is not None and value.requires_grad
+                  else value for name, value in fetched.items()}
+        total: torch.Tensor | None = None
+        for each in self._micro(inputs):
+            results = pytree.tree_unflatten(self._body(each, leaves, traffic),
+                                            self._captured.out_spec)
+            value = loss(results) if loss else results
+            value.backward()
+            total = value.detach() if total is None else total + value.detach()
+        reached = [(fetched[name], leaf.grad) for name, leaf in leaves.items()
+                   if leaf is not None and leaf.requires_grad and leaf.grad is not None]
+        torch.autograd.backward([value for value, _ in reached], [grad for _, grad in reached])
+        traffic.settle()
+        return total
+
+
+def _joined(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """Of the micro-batches: samples behind one another, sums added up."""
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat(parts) if parts[0].dim() else torch.stack(parts).sum()
+
+
+def _nest(module: nn.Module, name: str) -> nn.Module:
+    """The module that holds `name`, made where it is missing."""
+    for step in name.split(".")[:-1]:
+        if step not in module._modules:
+            module.add_module(step, nn.Module())
+        module = module._modules[step]
+    return module

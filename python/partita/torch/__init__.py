@@ -13,6 +13,7 @@ The module is traced by torch.export with the given arguments; the plan is for t
 """
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import torch.distributed as _dist
@@ -46,11 +47,24 @@ class Planned:
         if not _dist.is_initialized():
             raise partita.UsageError("there is no process group. Start with torchrun, and call "
                                      "torch.distributed.init_process_group() first.")
+        _check_same_plan(self.plan)
         return ParallelModule(self.captured, self.model, self.plan, module)
 
     def __repr__(self) -> str:
         lines = [repr(self.plan), str(self.plan.description(self.model))]
         return "\n".join(lines)
+
+
+def _check_same_plan(plan: partita.Plan) -> None:
+    """Ranks with different plans would wait for each other for ever."""
+    digest = hashlib.sha256(plan.json().encode()).hexdigest()
+    digests: list[Any] = [None] * _dist.get_world_size()
+    _dist.all_gather_object(digests, digest)
+    for rank, other in enumerate(digests):
+        if other != digests[0]:
+            raise partita.MismatchError(
+                f"rank {rank} has another plan than rank 0. Let plan() run after "
+                "init_process_group(), which makes one plan for all, or load one file everywhere.")
 
 
 def _model(captured: Captured, precision: str | None) -> partita.Model:
@@ -77,7 +91,8 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
 
     args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor. machine:
     a partita.Machine, or what Machine.load() takes. Other keywords: as partita.plan(), with
-    mode="training" unless said. Parameters that need no gradient are frozen.
+    mode="training" unless said. Parameters that need no gradient are frozen. Where there is a process
+    group already, rank 0 searches and all get its plan.
 
     Raises InputError that names module, call and remedy for what cannot be planned, UsageError for
     wrong options and where no plan fits.
@@ -85,9 +100,25 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
     captured = capture(module, args, kwargs)
     model = _model(captured, None)
     target = _machine(machine)
-    result = partita.plan(model, target, start=start, progress=progress,
-                          **_options(captured, options))
-    return Planned(captured, model, target, result.plan, result)
+    if not _dist.is_initialized() or _dist.get_world_size() == 1:
+        result = partita.plan(model, target, start=start, progress=progress,
+                              **_options(captured, options))
+        return Planned(captured, model, target, result.plan, result)
+    result = None
+    said: list[Any] = [None]
+    if _dist.get_rank() == 0:
+        try:
+            result = partita.plan(model, target, start=start, progress=progress,
+                                  **_options(captured, options))
+            said = [result.plan.json()]
+        except BaseException as error:  # the others must not wait for it
+            said = [error]
+            _dist.broadcast_object_list(said)
+            raise
+    _dist.broadcast_object_list(said)
+    if isinstance(said[0], BaseException):
+        raise said[0]
+    return Planned(captured, model, target, partita.Plan.parse(said[0]), result)
 
 
 def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,

@@ -480,6 +480,8 @@ def _reduced(b: Builder, x: Value, dims: list[int] | None, keep: bool, mean: boo
              shape: tuple[int, ...]) -> Value:
     dims = [dim % len(x.shape) for dim in dims] if dims else list(range(len(x.shape)))
     total = math.prod(x.shape[dim] for dim in dims) if mean else 1
+    if not shape and b.reduces_to_loss(1 / total):
+        return x
 
     def run(part: Part, x: torch.Tensor) -> torch.Tensor:
         summed = x.sum(dims, keepdim=keep)
@@ -530,6 +532,8 @@ def _cross_entropy(b: Builder, scores: Value, labels: Value, weight: Value | Non
         raise b.fail("cross-entropy with class weights, label smoothing or probabilities is not "
                      "applied by parts. Write it with log_softmax.")
     samples = math.prod(labels.shape)
+    if reduction != 0 and b.reduces_to_loss(1 / samples if reduction == 1 else 1):
+        reduction = 0
 
     def run(part: Part, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         if reduction == 0:
@@ -537,5 +541,6 @@ def _cross_entropy(b: Builder, scores: Value, labels: Value, weight: Value | Non
         loss = F.cross_entropy(scores, labels, ignore_index=ignore, reduction="sum")
         return loss / samples if reduction == 1 else loss
 
-    return _one(b, "SoftmaxCrossEntropyLoss", [scores, labels], run,
-                attributes={"reduction": _REDUCTIONS[reduction]})
+    return b.emit("SoftmaxCrossEntropyLoss", [scores, labels], run,
+                  [labels.shape if reduction == 0 else ()], [scores.dtype],
+                  attributes={"reduction": _REDUCTIONS[reduction]})[0]

@@ -82,10 +82,20 @@ class Builder:
         self.ops: list[LocalOp] = []
         self.constants: dict[str, torch.Tensor] = {}
         self.node: fx.Node | None = None
+        self.loss: fx.Node | None = None    # the call that reduces all to the module's one result
+        self.loss_scale: float | None = None  # what its sum is multiplied by
         self._names: set[str] = set()
 
     def fail(self, why: str) -> _core.InputError:
         return _unsupported(self.node, why)
+
+    def reduces_to_loss(self, scale: float) -> bool:
+        """Is this call the loss? Then it is left unreduced in the graph, whose losses add up: so
+        micro-batches pass one by one, and devices hold parts of it."""
+        if self.node is not self.loss:
+            return False
+        self.loss_scale = scale
+        return True
 
     def _unique(self, name: str) -> str:
         unique, number = name, 1
@@ -150,6 +160,7 @@ class Captured:
     results: list[Value]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    loss_scale: float | None = None       # the one result is the sum of what the graph gives, times that
     aliases: dict[str, list[str]] = field(default_factory=dict)  # of tied parameters: other names
 
 
@@ -213,12 +224,14 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
     # Parameters have no call that they belong to; the first node names them in errors.
     builder.node = next(iter(program.graph.nodes))
     values, captured = _kept(program, module, builder)
+    builder.loss = _loss_of(program)
+    user_inputs = set(program.graph_signature.user_inputs)
     found: dict[fx.Node, Any] = {}
     for node in program.graph.nodes:
         builder.node = node
         if node.op == "placeholder":
-            if node.name in values:
-                found[node] = values[node.name]
+            if node.name not in user_inputs:
+                found[node] = values.get(node.name)
                 continue
             if not isinstance(node.meta.get("val"), torch.Tensor):
                 found[node] = node.meta.get("val")
@@ -239,10 +252,20 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                 if not isinstance(value, Value):
                     raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
                 captured.results.append(builder.named(value))
+    captured.loss_scale = builder.loss_scale
     for name in dict.fromkeys(value.name for value in captured.results):
         builder.graph.output(name)
     _drop_dead(captured)
     return captured
+
+
+def _loss_of(program: torch.export.ExportedProgram) -> fx.Node | None:
+    """The node of the one result, where that is a number."""
+    results = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    if len(results) != 1 or not isinstance(results[0], fx.Node):
+        return None
+    result = results[0]
+    return result if result.op == "call_function" and result.meta["val"].dim() == 0 else None
 
 
 def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any], aten: Any) -> Any:

@@ -112,20 +112,43 @@ class _Programs:
         steps = [self._step(op) for op in self._captured.ops]
         return [step for step in steps if step.part is not None or step.fetches]
 
+    def loss(self) -> _Step | None:
+        """Adds up what this rank holds of the losses."""
+        if self._captured.loss_scale is None:
+            return None
+        name = self._captured.results[0].name
+        made, gradient = self._made[name]
+        # Of replicas each sums up the same, of other parts its own.
+        numbers = {region: number for number, region in
+                   enumerate(dict.fromkeys(part.region for part in made.parts))}
+        parts = tuple(part._replace(region=(), summand=numbers[part.region]) for part in made.parts)
+        summed = Layout(parts, len(numbers), "sum" if len(numbers) > 1 else "")
+        needed = Layout(tuple(part._replace(summand=0) for part in parts)) if gradient else None
+        self._made["@loss"] = (summed, needed)
+        scale = self._captured.loss_scale
+        op = LocalOp("@loss", (name,), ("@loss",), lambda part, losses: losses.sum() * scale)
+        mine = made.on(self._rank)
+        part = Part((mine.region,), ((),)) if mine else None
+        return _Step(op, [], (name,), part)
+
     def results(self) -> list[_Fetch]:
         """Every result of the module as a whole on every rank."""
+        if self._captured.loss_scale is not None:
+            return [self._result("@loss", self._captured.results[0].dtype)]
         fetches = []
         for value in self._captured.results:
             if value.name in self._everywhere:
                 fetches.append(_Fetch(value.name, value.name))
                 continue
-            made, gradient = self._made[value.name]
-            shape = regions.shape_of(_hull(made))
-            everywhere = Layout.everywhere(shape, self._devices)
-            exchange = Exchange(value.name, made, everywhere, everywhere if gradient else None,
-                                gradient, self._rank, value.dtype, self.groups)
-            fetches.append(_Fetch(value.name, value.name + "@result", exchange=exchange))
+            fetches.append(self._result(value.name, value.dtype))
         return fetches
+
+    def _result(self, name: str, dtype: torch.dtype) -> _Fetch:
+        made, gradient = self._made[name]
+        everywhere = Layout.everywhere(regions.shape_of(_hull(made)), self._devices)
+        exchange = Exchange(name, made, everywhere, everywhere if gradient else None, gradient,
+                            self._rank, dtype, self.groups)
+        return _Fetch(name, name if exchange.is_identity else name + "@result", exchange=exchange)
 
     def _layout(self, op: str, layout: _core.TensorLayout) -> Layout:
         devices = [part.device for part in layout.parts]
@@ -260,6 +283,9 @@ class ParallelModule(nn.Module):
         self._homes = programs.parameters({name: known[name].dtype for name in captured.parameters})
         self._fetches = programs.fetches
         self._steps = programs.steps()
+        loss = programs.loss()
+        if loss is not None:
+            self._steps.append(loss)
         self._results = programs.results()
         self._meshes: dict[tuple, DeviceMesh] = {}
         self._names: list[str] = []

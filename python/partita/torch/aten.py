@@ -108,7 +108,15 @@ def _scaled(b: Builder, y: Any, alpha: float) -> Any:
                   [y.dtype])[0]
 
 
-@_row(_ops.add.Tensor, _ops.add.Scalar, _ops.add_.Tensor)
+@_row(_ops.add_.Tensor)
+def _count(b: Builder, x: Value, y: Any, alpha: float = 1) -> Value:
+    if isinstance(y, Value) or x.name not in b.buffers:
+        raise b.fail("a tensor is changed in place. Write x = x + y.")
+    b.counters.append((x.name, y * alpha))
+    return x
+
+
+@_row(_ops.add.Tensor, _ops.add.Scalar)
 def _add(b: Builder, x: Value, y: Any, alpha: float = 1) -> Value:
     operands = _operands(b, x, _scaled(b, y, alpha), _meta(b).dtype)
     return _one(b, "Add", operands, lambda part, x, y: x + y)
@@ -199,7 +207,18 @@ def _same(b: Builder, x: Value, **kwargs: Any) -> Value:
 def _dropout(b: Builder, x: Value, p: float, train: bool) -> Value:
     if p == 0 or not train:
         return x
-    raise b.fail("dropout is not applied by parts yet. Set its probability to 0, or call eval() on it.")
+    numbers, draw = b.numbers, b.next_draw()
+
+    shape = x.shape
+
+    def run(part: Part, x: torch.Tensor) -> torch.Tensor:
+        kept = numbers.uniform(draw, part.results[0], shape).to(x.device) >= p
+        return x * (kept.to(x.dtype) / (1 - p))
+
+    ratio = Value("", (), x.dtype, torch.tensor(p, dtype=x.dtype))
+    training = Value("", (), torch.bool, torch.tensor(True))
+    return _one(b, "Dropout", [x], run,
+                hidden=[b.named(ratio), b.named(training)])
 
 
 # Shapes.
@@ -259,13 +278,18 @@ def _t(b: Builder, x: Value) -> Value:
     return _transposed(b, x, list(range(len(x.shape)))[::-1])
 
 
+def _joined(tensors: Sequence[torch.Tensor | None], dim: int) -> torch.Tensor:
+    """Of each what the part of the result has of it."""
+    held = [each for each in tensors if each is not None and each.shape[dim] > 0]
+    return torch.cat(held, dim)
+
+
 @_row(_ops.cat.default)
 def _cat(b: Builder, tensors: list[Value], dim: int = 0) -> Value:
     dtype = _meta(b).dtype
     dim %= len(_meta(b).shape)
     return _one(b, "Concat", [_cast(b, each, dtype) for each in tensors],
-                lambda part, *tensors: torch.cat(tensors, dim), attributes={"axis": dim},
-                whole=[(0, dim)])
+                lambda part, *tensors: _joined(tensors, dim), attributes={"axis": dim})
 
 
 @_row(_ops.stack.default)
@@ -274,8 +298,8 @@ def _stack(b: Builder, tensors: list[Value], dim: int = 0) -> Value:
     dim %= len(shape)
     slim = tuple(1 if d == dim else extent for d, extent in enumerate(shape))
     rows = [_reshape(b, each, slim) for each in tensors]
-    return _one(b, "Concat", rows, lambda part, *tensors: torch.cat(tensors, dim),
-                attributes={"axis": dim}, whole=[(0, dim)])
+    return _one(b, "Concat", rows, lambda part, *tensors: _joined(tensors, dim),
+                attributes={"axis": dim})
 
 
 def _split(b: Builder, x: Value, sizes: list[int], dim: int) -> list[Value]:
@@ -342,6 +366,69 @@ def _select(b: Builder, x: Value, dim: int, index: int) -> Value:
     return _reshape(b, row, tuple(_meta(b).shape))
 
 
+@_row(_ops.topk.default)
+def _topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True,
+          ordered: bool = True) -> list[Value]:
+    dim %= len(x.shape)
+    values, indices = b.node.meta["val"]
+    return b.emit("TopK", [x], lambda part, x: torch.topk(x, k, dim, largest, ordered),
+                  [tuple(values.shape), tuple(indices.shape)], [x.dtype, torch.int64],
+                  hidden=[b.integers([k])], whole=[(0, dim)],
+                  attributes={"axis": dim, "largest": int(largest), "sorted": int(ordered)})
+
+
+@_row(_ops._assert_tensor_metadata.default, _ops._assert_scalar.default)
+def _assert(b: Builder, *args: Any, **kwargs: Any) -> None:
+    return None
+
+
+@_row(_ops.lstm.input)
+def _lstm(b: Builder, x: Value, states: list[Value], weights: list[Value], has_biases: bool,
+          layers: int, dropout: float, train: bool, bidirectional: bool,
+          batch_first: bool) -> list[Value]:
+    if bidirectional or not has_biases or (dropout != 0 and train):
+        raise b.fail("LSTMs of two directions, without biases or with dropout are not applied by "
+                     "parts. Write them as layers of one direction.")
+    y = _transposed(b, x, [1, 0, 2]) if batch_first else x
+    size = weights[1].shape[1]
+
+    def run(part: Part, x: torch.Tensor, w: torch.Tensor, r: torch.Tensor, bias: torch.Tensor,
+            lengths: None, h: torch.Tensor, c: torch.Tensor) -> Any:
+        b_w, b_r = bias[0].chunk(2)
+        y, h, c = torch._VF.lstm(x, (h.contiguous(), c.contiguous()), [w[0], r[0], b_w, b_r], True, 1,
+                                 0.0, False, False, False)
+        return y.unsqueeze(1), h, c
+
+    def of_layer(state: Value, layer: int) -> Value:
+        if state.constant is not None and not state.name:
+            rows = state.constant[layer:layer + 1].clone()
+            return Value("", tuple(rows.shape), rows.dtype, rows)
+        return state if layers == 1 else _sliced(b, state, 0, layer, layer + 1, 1)
+
+    last: list[list[Value]] = [[], []]
+    for layer in range(layers):
+        w, r, b_w, b_r = weights[4 * layer:4 * layer + 4]
+        bias = b.emit("Concat", [b_w, b_r], lambda part, *tensors: _joined(tensors, 0),
+                      [(8 * size,)], [x.dtype], attributes={"axis": 0})[0]
+        length, batch = y.shape[:2]
+        operands = [y, _reshape(b, w, (1, *w.shape)), _reshape(b, r, (1, *r.shape)),
+                    _reshape(b, bias, (1, 8 * size)), None, of_layer(states[0], layer),
+                    of_layer(states[1], layer)]
+        found, h, c = b.emit("LSTM", operands, run,
+                             [(length, 1, batch, size), (1, batch, size), (1, batch, size)],
+                             [x.dtype] * 3, attributes={"hidden_size": size},
+                             whole=[(0, 0), (0, 3)])
+        y = _reshape(b, found, (length, batch, size))
+        last[0].append(h)
+        last[1].append(c)
+    y = _transposed(b, y, [1, 0, 2]) if batch_first else y
+    h, c = (each[0] if layers == 1 else
+            b.emit("Concat", each, lambda part, *tensors: _joined(tensors, 0),
+                   [(layers, *each[0].shape[1:])], [x.dtype], attributes={"axis": 0})[0]
+            for each in last)
+    return [y, h, c]
+
+
 # Products.
 
 def _matmul(b: Builder, x: Value, y: Value, shape: tuple[int, ...]) -> Value:
@@ -403,7 +490,184 @@ def _embedding(b: Builder, weight: Value, indices: Value, padding: int = -1,
     return _one(b, "Gather", [weight, indices], run, attributes={"axis": 0})
 
 
+# Convolutions and pooling. A part of the result reads a window of the operand, halo included; what the
+# window lacks at the border is padding.
+
+def _window(part: Part, x: torch.Tensor, kernel: Sequence[int], strides: Sequence[int],
+            pads: Sequence[int], dilations: Sequence[int], fill: float) -> torch.Tensor:
+    """What the part reads, with its padding."""
+    padding: list[int] = []
+    for axis, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
+        dim = axis + 2
+        (begin, end), = part.results[0][dim]
+        (held, held_end), = part.operands[0][dim]
+        first, last = begin * s - p, (end - 1) * s - p + (k - 1) * d + 1
+        low, high = max(first, held), min(last, held_end)
+        x = x.narrow(dim, low - held, high - low)
+        padding = [low - first, last - high, *padding]
+    return F.pad(x, padding, value=fill) if any(padding) else x
+
+
+def _spread(values: Sequence[int] | int, count: int) -> list[int]:
+    values = [values] if isinstance(values, int) else list(values)
+    return values * count if len(values) == 1 else values
+
+
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+@_row(_ops.conv1d.default, _ops.conv2d.default, _ops.conv3d.default, _ops.conv1d.padding,
+      _ops.conv2d.padding)
+def _conv(b: Builder, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1,
+          padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Value:
+    dims = len(x.shape) - 2
+    kernel = list(weight.shape[2:])
+    strides, dilations = _spread(stride, dims), _spread(dilation, dims)
+    if padding == "valid":
+        padding = 0
+    elif padding == "same":
+        if any((k - 1) * d % 2 for k, d in zip(kernel, dilations, strict=True)):
+            raise b.fail("padding that differs at both ends is not applied by parts. Pad explicitly.")
+        padding = [(k - 1) * d // 2 for k, d in zip(kernel, dilations, strict=True)]
+    pads = _spread(padding, dims)
+    function = _CONV[dims]
+
+    def run(part: Part, x: torch.Tensor, weight: torch.Tensor,
+            bias: torch.Tensor | None = None) -> torch.Tensor:
+        x = _window(part, x, kernel, strides, pads, dilations, 0)
+        local_groups = 1 if groups == 1 else x.shape[1] // weight.shape[1]
+        return function(x, weight, bias, strides, 0, dilations, local_groups)
+
+    operands = [x, weight] + ([bias] if bias is not None else [])
+    return _one(b, "Conv", operands, run,
+                attributes={"kernel_shape": kernel, "strides": strides, "pads": pads * 2,
+                            "dilations": dilations, "group": groups})
+
+
+@_row(_ops.conv_transpose2d.input)
+def _conv_transpose(b: Builder, x: Value, weight: Value, bias: Value | None = None, stride: Any = 1,
+                    padding: Any = 0, output_padding: Any = 0, groups: int = 1,
+                    dilation: Any = 1) -> Value:
+    if groups != 1 or any(_spread(output_padding, 2)):
+        raise b.fail("transposed convolutions in groups, or with output padding, are not applied by "
+                     "parts. Write it with another layer.")
+    strides, pads, dilations = (_spread(each, 2) for each in (stride, padding, dilation))
+
+    def run(part: Part, x: torch.Tensor, weight: torch.Tensor,
+            bias: torch.Tensor | None = None) -> torch.Tensor:
+        # Whatever of the result the held rows reach, of which the part is a window.
+        y = F.conv_transpose2d(x, weight, bias, strides, 0, 0, 1, dilations)
+        for axis in range(2):
+            dim = axis + 2
+            (begin, end), = part.results[0][dim]
+            held = part.operands[0][dim][0][0]
+            first = begin + pads[axis] - held * strides[axis]
+            y = y.narrow(dim, first, end - begin)
+        return y
+
+    operands = [x, weight] + ([bias] if bias is not None else [])
+    return _one(b, "ConvTranspose", operands, run,
+                attributes={"kernel_shape": list(weight.shape[2:]), "strides": strides,
+                            "pads": pads * 2, "dilations": dilations})
+
+
+@_row(_ops.max_pool2d.default)
+def _max_pool(b: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0,
+              dilation: Any = 1, ceil_mode: bool = False) -> Value:
+    if ceil_mode:
+        raise b.fail("ceil_mode is not applied by parts. Pad the input instead.")
+    kernel, pads, dilations = _spread(kernel, 2), _spread(padding, 2), _spread(dilation, 2)
+    strides = _spread(stride, 2) if stride else kernel
+
+    def run(part: Part, x: torch.Tensor) -> torch.Tensor:
+        x = _window(part, x, kernel, strides, pads, dilations, -math.inf)
+        return F.max_pool2d(x, kernel, strides, 0, dilations)
+
+    return _one(b, "MaxPool", [x], run,
+                attributes={"kernel_shape": kernel, "strides": strides, "pads": pads * 2,
+                            "dilations": dilations})
+
+
+def _average(b: Builder, x: Value, kernel: list[int], strides: list[int], pads: list[int]) -> Value:
+    def run(part: Part, x: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool2d(_window(part, x, kernel, strides, pads, [1, 1], 0), kernel, strides)
+
+    return _one(b, "AveragePool", [x], run,
+                attributes={"kernel_shape": kernel, "strides": strides, "pads": pads * 2,
+                            "count_include_pad": 1})
+
+
+@_row(_ops.avg_pool2d.default)
+def _avg_pool(b: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any = 0,
+              ceil_mode: bool = False, count_padding: bool = True, divisor: int | None = None) -> Value:
+    kernel, pads = _spread(kernel, 2), _spread(padding, 2)
+    if ceil_mode or divisor is not None or (any(pads) and not count_padding):
+        raise b.fail("ceil_mode, divisors and uncounted padding are not applied by parts. Leave them "
+                     "out.")
+    return _average(b, x, kernel, _spread(stride, 2) if stride else kernel, pads)
+
+
+@_row(_ops.adaptive_avg_pool2d.default)
+def _adaptive_pool(b: Builder, x: Value, size: Any) -> Value:
+    wanted, held = _spread(size, 2), list(x.shape[2:])
+    if wanted == [1, 1]:
+        total = math.prod(held)
+        return _one(b, "GlobalAveragePool", [x],
+                    lambda part, x: x.sum(dim=(2, 3), keepdim=True) / total)
+    if any(have % want for have, want in zip(held, wanted, strict=True)):
+        raise b.fail(f"pooling of {held} into {wanted} windows of several sizes is not applied by "
+                     "parts. Use sizes that divide.")
+    kernel = [have // want for have, want in zip(held, wanted, strict=True)]
+    return _average(b, x, kernel, kernel, [0, 0])
+
+
+@_row(_ops.upsample_nearest2d.vec)
+def _upsample(b: Builder, x: Value, size: Any, factors: Any = None) -> Value:
+    shape = tuple(_meta(b).shape)
+    if any(new % old for new, old in zip(shape[2:], x.shape[2:], strict=True)):
+        raise b.fail("nearest neighbours at fractions are not applied by parts. Use whole factors.")
+    times = [new // old for new, old in zip(shape[2:], x.shape[2:], strict=True)]
+
+    def run(part: Part, x: torch.Tensor) -> torch.Tensor:
+        for axis, factor in enumerate(times):
+            dim = axis + 2
+            (begin, end), = part.results[0][dim]
+            held = part.operands[0][dim][0][0]
+            x = x.index_select(dim, torch.arange(begin, end, device=x.device) // factor - held)
+        return x
+
+    return _one(b, "Resize", [x, None, None], lambda part, x, roi, scales: run(part, x),
+                hidden=[b.integers(shape)],
+                attributes={"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+                    "nearest_mode": "floor"})
+
+
 # Normalization, softmax, attention.
+
+@_row(_ops.batch_norm.default)
+def _batch_norm(b: Builder, x: Value, weight: Value | None, bias: Value | None, mean: Value,
+                variance: Value, training: bool, momentum: float, epsilon: float,
+                *args: Any) -> Value:
+    if weight is None or bias is None or mean is None:
+        raise b.fail("batch normalization without scale and running statistics is not applied by "
+                     "parts. Use affine=True, track_running_stats=True.")
+    whole = [(0, dim) for dim in range(len(x.shape)) if dim != 1] if training else []
+
+    def run(part: Part, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor,
+            mean: torch.Tensor, variance: torch.Tensor) -> Any:
+        if not training:
+            return F.batch_norm(x, mean, variance, weight, bias, False, momentum, epsilon)
+        mean, variance = mean.clone(), variance.clone()
+        y = F.batch_norm(x, mean, variance, weight, bias, True, momentum, epsilon)
+        return y, mean, variance
+
+    results = b.emit("BatchNormalization", [x, weight, bias, mean, variance], run,
+                     [x.shape] + [mean.shape] * (2 * training), [x.dtype] + [mean.dtype] * (2 * training),
+                     attributes={"epsilon": float(epsilon), "momentum": 1 - float(momentum),
+                                 "training_mode": int(training)}, whole=whole)
+    if training:
+        b.updates += [(mean.name, results[1]), (variance.name, results[2])]
+    return results[0]
 
 @_row(_ops.softmax.int, _ops._softmax.default)
 def _softmax(b: Builder, x: Value, dim: int, *args: Any) -> Value:

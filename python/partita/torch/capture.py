@@ -74,10 +74,41 @@ def _path(node: fx.Node) -> str:
     return stack[-1][0] if stack else ""
 
 
+class Numbers:
+    """Random numbers of elements, the same however a tensor is cut: each is made of the number of the
+    element, the call, the micro-batch and the iteration."""
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self.turn = 0  # counts forward passes of micro-batches
+
+    def uniform(self, draw: int, region: Region, shape: tuple[int, ...]) -> torch.Tensor:
+        """In [0, 1), for the elements of a region."""
+        number = torch.zeros((), dtype=torch.int64)
+        for dim, ranges in enumerate(region):
+            places = torch.cat([torch.arange(*each) for each in ranges])
+            number = number.unsqueeze(-1) * shape[dim] + places
+        mixed = _mix(number + _mix(torch.tensor(self.seed * 1000003 + draw) + _mix(
+            torch.tensor(self.turn))))
+        return (mixed & ((1 << 24) - 1)).to(torch.float32) / (1 << 24)
+
+
+def _mix(x: torch.Tensor) -> torch.Tensor:
+    """SplitMix64's finalizer (Steele et al., OOPSLA 2014), in wrapping 64-bit integers."""
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * -4658895280553007687
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * -7723592293110705685
+    return x ^ ((x >> 31) & ((1 << 33) - 1))
+
+
 class Builder:
     """What aten.py writes to."""
 
     def __init__(self, name: str) -> None:
+        self.numbers = Numbers()
+        self._draws = 0
+        self.buffers: set[str] = set()
+        self.updates: list[tuple[str, Value]] = []    # of buffers, by results
+        self.counters: list[tuple[str, float]] = []   # of buffers, by adding a number
         self.graph = _core.Graph(name)
         self.ops: list[LocalOp] = []
         self.constants: dict[str, torch.Tensor] = {}
@@ -88,6 +119,10 @@ class Builder:
 
     def fail(self, why: str) -> _core.InputError:
         return _unsupported(self.node, why)
+
+    def next_draw(self) -> int:
+        self._draws += 1
+        return self._draws
 
     def reduces_to_loss(self, scale: float) -> bool:
         """Is this call the loss? Then it is left unreduced in the graph, whose losses add up: so
@@ -160,8 +195,16 @@ class Captured:
     results: list[Value]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    numbers: Numbers = field(default_factory=Numbers)
+    updates: list[tuple[str, Value]] = field(default_factory=list)    # buffers that calls renew
+    counters: list[tuple[str, float]] = field(default_factory=list)   # buffers that calls count up
     loss_scale: float | None = None       # the one result is the sum of what the graph gives, times that
     aliases: dict[str, list[str]] = field(default_factory=dict)  # of tied parameters: other names
+
+
+    def needed(self) -> list[Value]:
+        """What the graph gives: the module's results, and what its buffers become."""
+        return self.results + [value for _, value in self.updates]
 
 
 def _kept(program: torch.export.ExportedProgram, module: nn.Module,
@@ -192,12 +235,13 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
                 trained.add(name)
         values[placeholder] = Value(name, tuple(parameter.shape), parameter.dtype)
     for placeholder, target in signature.inputs_to_buffers.items():
+        buffer = buffers[target]
         if placeholder not in used:
             continue
-        buffer = buffers[target]
         builder.graph.constant(target, list(buffer.shape), builder.dtype_name(buffer.dtype))
         builder._names.add(target)
         captured.buffers.append(target)
+        builder.buffers.add(target)
         values[placeholder] = Value(target, tuple(buffer.shape), buffer.dtype)
     for placeholder, target in signature.inputs_to_lifted_tensor_constants.items():
         constant = program.constants[target]
@@ -253,7 +297,9 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                     raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
                 captured.results.append(builder.named(value))
     captured.loss_scale = builder.loss_scale
-    for name in dict.fromkeys(value.name for value in captured.results):
+    captured.numbers = builder.numbers
+    captured.updates, captured.counters = builder.updates, builder.counters
+    for name in dict.fromkeys(value.name for value in captured.needed()):
         builder.graph.output(name)
     _drop_dead(captured)
     return captured
@@ -290,7 +336,7 @@ def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any], aten: Any)
 
 def _drop_dead(captured: Captured) -> None:
     """Ops that no result needs, which the graph drops too."""
-    needed = {value.name for value in captured.results}
+    needed = {value.name for value in captured.needed()}
     kept = []
     for op in reversed(captured.ops):
         if needed.intersection(op.results):
@@ -298,5 +344,6 @@ def _drop_dead(captured: Captured) -> None:
             needed.update(op.operands)
     captured.ops[:] = reversed(kept)
     captured.parameters = {name: name for name in captured.parameters if name in needed}
-    captured.buffers = [name for name in captured.buffers if name in needed]
+    counted = {name for name, _ in captured.counters}
+    captured.buffers = [name for name in captured.buffers if name in needed or name in counted]
     captured.trained = frozenset(name for name in captured.trained if name in needed)

@@ -75,6 +75,7 @@ class _Programs:
         self._made: dict[str, tuple[Layout, Layout | None]] = {}
         self._dtypes = {name: dtype for name, _, dtype in captured.inputs}
         self._trained = set(captured.trained)
+        self._renewed = {value.name for _, value in captured.updates}
         self._fetched: dict[tuple, _Fetch] = {}
         self.fetches: list[_Fetch] = []  # of parameters, once per iteration
 
@@ -143,6 +144,11 @@ class _Programs:
             fetches.append(self._result(value.name, value.dtype))
         return fetches
 
+    def updates(self) -> list[tuple[str, _Fetch]]:
+        """What buffers become, on every rank."""
+        return [(buffer, self._result(value.name, value.dtype))
+                for buffer, value in self._captured.updates]
+
     def _result(self, name: str, dtype: torch.dtype) -> _Fetch:
         made, gradient = self._made[name]
         everywhere = Layout.everywhere(regions.shape_of(_hull(made)), self._devices)
@@ -159,9 +165,7 @@ class _Programs:
 
     def _step(self, op: LocalOp) -> _Step:
         layouts = self._by_op[op.name]
-        dtype = self._result_dtype(op)
-        differentiable = dtype.is_floating_point and any(
-            name in self._trained for name in op.operands)
+        differentiable = any(name in self._trained for name in op.operands)
         fetches, keys, operand_regions = [], [], []
         for number, name in enumerate(op.operands):
             if not name:
@@ -175,11 +179,12 @@ class _Programs:
             if mine is None and name not in self._everywhere:
                 self._fetch(op, number, name, needed, fetches)
         made = [self._layout(op.name, each) for each in layouts.results]
-        gradients: list[Layout | None] = [None] * len(made)
-        if differentiable:
-            self._trained.update(op.results)
-            gradients = [self._layout(op.name, each) for each in layouts.result_gradients]
-        for name, layout, gradient in zip(op.results, made, gradients, strict=True):
+        for number, (name, layout) in enumerate(zip(op.results, made, strict=True)):
+            dtype = self._dtype(name)
+            gradient = None
+            if differentiable and dtype.is_floating_point and name not in self._renewed:
+                self._trained.add(name)
+                gradient = self._layout(op.name, layouts.result_gradients[number])
             self._made[name] = (layout, gradient)
             self._dtypes[name] = dtype
         mine_made = [each.on(self._rank) for each in made]
@@ -224,8 +229,8 @@ class _Programs:
                 return (shape[0] // self._micro_batches, *shape[1:])
         return tuple(self._model.tensor(name).shape)
 
-    def _result_dtype(self, op: LocalOp) -> torch.dtype:
-        return getattr(torch, _torch_name(self._model.tensor(op.results[0]).dtype))
+    def _dtype(self, tensor: str) -> torch.dtype:
+        return getattr(torch, _torch_name(self._model.tensor(tensor).dtype))
 
     def _check_whole(self, op: LocalOp, made: list[Layout]) -> None:
         for result, dim in op.whole:
@@ -248,6 +253,23 @@ def _hull(layout: Layout) -> regions.Region:
         ((min(part.region[dim][0][0] for part in layout.parts if part.region[dim]),
           max(part.region[dim][-1][1] for part in layout.parts if part.region[dim])),)
         for dim in range(dims))
+
+
+class _Local(torch.autograd.Function):
+    """DTensor.to_local(), whose gradient keeps the placements: autograd copies one that is not stored as
+    the parameter is, and DTensor's copy of uneven parts would be whole."""
+
+    @staticmethod
+    def forward(ctx, parameter: DTensor) -> torch.Tensor:
+        ctx.like = parameter
+        local = parameter.detach().to_local()
+        return local.view_as(local)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> DTensor:
+        like = ctx.like
+        return DTensor.from_local(gradient.contiguous(), like.device_mesh, like.placements,
+                                  run_check=False, shape=like.shape, stride=like.stride())
 
 
 class ParallelModule(nn.Module):
@@ -287,6 +309,7 @@ class ParallelModule(nn.Module):
         if loss is not None:
             self._steps.append(loss)
         self._results = programs.results()
+        self._updates = programs.updates()
         self._meshes: dict[tuple, DeviceMesh] = {}
         self._names: list[str] = []
         for name in captured.parameters:
@@ -345,7 +368,7 @@ class ParallelModule(nn.Module):
         values: Environment = {}
         for name in self._names:
             parameter = self.get_parameter(name)
-            values[name] = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+            values[name] = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
         return values
 
     def full_state_dict(self) -> dict[str, torch.Tensor]:
@@ -425,10 +448,20 @@ class ParallelModule(nn.Module):
         for fetch in self._results:
             if fetch.exchange is not None:
                 fetch.run(values, traffic)
+        self._update_buffers(values, traffic)
+        self._captured.numbers.turn += 1
         results = finished([values[fetch.key] for fetch in self._results], traffic)
         if not torch.is_grad_enabled():
             traffic.settle()
         return results
+
+    def _update_buffers(self, values: Environment, traffic: Traffic) -> None:
+        with torch.no_grad():
+            for name, fetch in self._updates:
+                fetch.run(values, traffic)
+                self.get_buffer(name).copy_(values[fetch.key])
+            for name, increment in self._captured.counters:
+                self.get_buffer(name).add_(increment)
 
     def _micro(self, inputs: Environment) -> Iterator[Environment]:
         for index in range(self._micro_batches):

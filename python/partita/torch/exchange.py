@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from partita.torch.moves import Groups, Layout, Move
+from partita.torch.moves import Groups, Layout, Move, Moves
 
 
 class Exchange:
@@ -84,6 +84,51 @@ def exchanged(exchange: Exchange, traffic: Traffic, tensor: torch.Tensor | None,
         return moved
     traffic.ghosts.append(moved)
     return None
+
+
+class _Fetched(torch.autograd.Function):
+    """Many exchanges at once, of what each has of its tensor."""
+
+    @staticmethod
+    def forward(ctx, forward: Moves, backward: Moves, traffic: Traffic, anchor: torch.Tensor,
+                *tensors: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        ctx.forward_moves, ctx.backward_moves, ctx.traffic = forward, backward, traffic
+        moved = forward.run(list(tensors), traffic.pending)
+        return tuple(anchor.new_zeros(()) if result is None else
+                     result.view_as(result) if result is tensor else result
+                     for result, tensor in zip(moved, tensors, strict=True))
+
+    @staticmethod
+    def backward(ctx, *gradients: torch.Tensor):
+        held = [gradient if move.is_target else None
+                for gradient, move in zip(gradients, ctx.forward_moves.moves, strict=True)]
+        moved = ctx.backward_moves.run(held, ctx.traffic.pending)
+        return None, None, None, None, *moved
+
+
+class Fetches:
+    """Exchanges of one time, whose messages travel together."""
+
+    def __init__(self, exchanges: list[Exchange]) -> None:
+        self._forward = Moves([each.forward for each in exchanges])
+        self._backward = Moves([each.backward for each in exchanges if each.backward is not None])
+        self._differentiable = bool(exchanges) and exchanges[0].backward is not None
+        self.is_idle = self._forward.is_idle and self._backward.is_idle
+
+    def run(self, tensors: list[torch.Tensor | None],
+            traffic: Traffic) -> list[torch.Tensor | None]:
+        """As exchanged(), one for each; all of them have gradients, or none has."""
+        if self.is_idle:
+            return [None] * len(tensors)
+        if not self._differentiable or not torch.is_grad_enabled():
+            return self._forward.run(tensors, traffic.pending)
+        moved = _Fetched.apply(self._forward, self._backward, traffic, traffic.anchor, *tensors)
+        results: list[torch.Tensor | None] = []
+        for result, move in zip(moved, self._forward.moves, strict=True):
+            if not move.is_target:
+                traffic.ghosts.append(result)
+            results.append(result if move.is_target else None)
+        return results
 
 
 class _Finished(torch.autograd.Function):

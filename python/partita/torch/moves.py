@@ -179,12 +179,7 @@ class Move:
             pending.append(_Send(dist.isend(buffer, peer), buffer))
         if not self.is_target:
             return None
-        if self._is_view:
-            return self._local[0][0].read(tensor)
-        make = torch.zeros if self._adds else torch.empty
-        target = make(self._target_shape, dtype=self._dtype)
-        for read, write in self._local:
-            write.write(target, read.read(tensor), self._adds)
+        target = self.begun(tensor)
         for work, buffer, windows in receiving:
             work.wait()
             at = 0
@@ -193,6 +188,82 @@ class Move:
                 window.write(target, buffer[at:at + size].reshape(window.shape), self._adds)
                 at += size
         return target
+
+    def begun(self, tensor: torch.Tensor | None) -> torch.Tensor:
+        """The target with what lies here already."""
+        if self._is_view:
+            return self._local[0][0].read(tensor)
+        make = torch.zeros if self._adds else torch.empty
+        target = make(self._target_shape, dtype=self._dtype)
+        for read, write in self._local:
+            write.write(target, read.read(tensor), self._adds)
+        return target
+
+
+class Moves:
+    """Many moves at once: one message for each peer, one all-reduce for each group."""
+
+    def __init__(self, moves: list[Move]) -> None:
+        self.moves = moves
+        self.is_idle = all(move.is_idle for move in moves)
+
+    def run(self, tensors: list[torch.Tensor | None],
+            pending: list[dist.Work]) -> list[torch.Tensor | None]:
+        """As Move.run(), one for each move."""
+        targets: list[torch.Tensor | None] = [None] * len(self.moves)
+        self._all_reduce(tensors, targets)
+        rest = [number for number, move in enumerate(self.moves)
+                if move._group is None and not move.is_identity and not move.is_idle]
+        for number, move in enumerate(self.moves):
+            if move.is_identity:
+                targets[number] = tensors[number]
+        for dtype in dict.fromkeys(self.moves[number]._dtype for number in rest):
+            alike = [number for number in rest if self.moves[number]._dtype == dtype]
+            self._exchange(alike, dtype, tensors, targets, pending)
+        return targets
+
+    def _all_reduce(self, tensors: list[torch.Tensor | None],
+                    targets: list[torch.Tensor | None]) -> None:
+        buckets: dict[tuple, list[int]] = {}
+        for number, move in enumerate(self.moves):
+            if move._group is not None:
+                buckets.setdefault((move._group, move._dtype), []).append(number)
+        for (group, _), numbers in buckets.items():
+            flat = torch.cat([tensors[number].reshape(-1) for number in numbers])
+            dist.all_reduce(flat, group=group)
+            pieces = flat.split([tensors[number].numel() for number in numbers])
+            for number, piece in zip(numbers, pieces, strict=True):
+                targets[number] = piece.view(tensors[number].shape)
+
+    def _exchange(self, numbers: list[int], dtype: torch.dtype, tensors: list[torch.Tensor | None],
+                  targets: list[torch.Tensor | None], pending: list[dist.Work]) -> None:
+        moves = self.moves
+        incoming: dict[int, list[tuple[int, Window]]] = {}
+        outgoing: dict[int, list[torch.Tensor]] = {}
+        for number in numbers:
+            for peer, windows in moves[number]._receives.items():
+                incoming.setdefault(peer, []).extend((number, window) for window in windows)
+            for peer, windows in moves[number]._sends.items():
+                outgoing.setdefault(peer, []).extend(
+                    window.read(tensors[number]).reshape(-1) for window in windows)
+        receiving = []
+        for peer, wanted in sorted(incoming.items()):
+            buffer = torch.empty(sum(_elements(window) for _, window in wanted), dtype=dtype)
+            receiving.append((dist.irecv(buffer, peer), buffer, wanted))
+        for peer, parts in sorted(outgoing.items()):
+            buffer = torch.cat(parts)
+            pending.append(_Send(dist.isend(buffer, peer), buffer))
+        for number in numbers:
+            if moves[number].is_target:
+                targets[number] = moves[number].begun(tensors[number])
+        for work, buffer, wanted in receiving:
+            work.wait()
+            at = 0
+            for number, window in wanted:
+                size = _elements(window)
+                window.write(targets[number], buffer[at:at + size].reshape(window.shape),
+                             moves[number]._adds)
+                at += size
 
 
 class _Send(NamedTuple):

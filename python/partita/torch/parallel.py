@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from partita import _core
 from partita.torch import regions
 from partita.torch.capture import Captured, LocalOp, Part
-from partita.torch.exchange import Exchange, Traffic, exchanged, finished
+from partita.torch.exchange import Exchange, Fetches, Traffic, exchanged, finished
 from partita.torch.moves import Groups, Layout, Move
 from partita.torch.regions import Window
 
@@ -77,37 +77,37 @@ class _Programs:
         self._trained = set(captured.trained)
         self._renewed = {value.name for _, value in captured.updates}
         self._fetched: dict[tuple, _Fetch] = {}
-        self.fetches: list[_Fetch] = []  # of parameters, once per iteration
+        self.fetched: list[tuple[str, Exchange]] = []  # parameters, once per iteration
 
-    def parameters(self, dtypes: dict[str, torch.dtype]) -> dict[str, tuple[Layout, str]]:
-        """Where each parameter is updated, which is where it is kept between iterations; where the
-        plan keeps it otherwise, it goes there at the beginning of each."""
-        kept = {}
+    def parameters(self, dtypes: dict[str, torch.dtype]) -> dict[str, Layout]:
+        """Where each parameter is updated, which is where it is kept between iterations."""
+        readers: dict[str, dict[tuple[Layout, Layout | None], None]] = {}
+        for op in self._captured.ops:
+            for number, name in enumerate(op.operands):
+                if name in self._captured.parameters:
+                    layouts = self._by_op[op.name]
+                    gradient = self._layout(op.name, layouts.operand_gradients[number]) if (
+                        name in self._trained and layouts.operand_gradients) else None
+                    needed = self._layout(op.name, layouts.operands[number])
+                    readers.setdefault(name, {})[needed, gradient] = None
+        homes = {}
         for name in self._captured.parameters:
             layouts = self._by_op[name]
             self._dtypes[name] = dtypes[name]
-            result = self._layout(name, layouts.results[0])
-            gradient = self._layout(name, layouts.result_gradients[0]) if (
-                name in self._trained and layouts.result_gradients) else None
-            home = self._layout(name, layouts.update) if layouts.update else result
-            kept[name] = home
-            if home == result:
-                self._made[name] = (result, gradient)
-                continue
-            moved = name + "@kept"
-            exchange = Exchange(name, home, result, gradient, home if gradient else None, self._rank,
-                                dtypes[name], self.groups)
-            self.fetches.append(_Fetch(name, moved, exchange=exchange))
-            self._made[name] = (result, gradient)
-            self._renamed(name, moved)
-        return kept
-
-    def _renamed(self, name: str, moved: str) -> None:
-        self._sources = getattr(self, "_sources", {})
-        self._sources[name] = moved
-
-    def source(self, name: str) -> str:
-        return getattr(self, "_sources", {}).get(name, name)
+            kept = self._layout(name, layouts.results[0])
+            homes[name] = home = self._layout(name, layouts.update) if layouts.update else kept
+            wanted = list(readers[name])
+            # One that all readers need alike goes there at once, and its gradient comes back so, after
+            # the last micro-batch: partial gradients are added up where they arise.
+            needed, gradient = wanted[0] if len(wanted) == 1 else (kept, kept)
+            if name not in self._trained or not layouts.operand_gradients and not (
+                    layouts.result_gradients):
+                gradient = None
+            self._made[name] = (needed, gradient)
+            self.fetched.append((name, Exchange(name, home, needed, gradient,
+                                                home if gradient else None, self._rank, dtypes[name],
+                                                self.groups)))
+        return homes
 
     def steps(self) -> list[_Step]:
         steps = [self._step(op) for op in self._captured.ops]
@@ -215,9 +215,8 @@ class _Programs:
         if identity not in self._fetched:
             exchange = Exchange(name, made, needed, gradient, gradient_needed, self._rank,
                                 self._dtypes[name], self.groups)
-            source = self.source(name)
-            key = source if exchange.is_identity else f"{name}@{len(self._fetched)}"
-            self._fetched[identity] = fetch = _Fetch(source, key, exchange=exchange)
+            key = name if exchange.is_identity else f"{name}@{len(self._fetched)}"
+            self._fetched[identity] = fetch = _Fetch(name, key, exchange=exchange)
             if not exchange.is_identity and not exchange.is_idle:
                 fetches.append(fetch)
         return self._fetched[identity].key
@@ -303,7 +302,13 @@ class ParallelModule(nn.Module):
                              plan.micro_batches)
         self._programs = programs
         self._homes = programs.parameters({name: known[name].dtype for name in captured.parameters})
-        self._fetches = programs.fetches
+        # Those with gradients and those without travel apart.
+        self._fetches = []
+        for trained in (True, False):
+            named = [(name, exchange) for name, exchange in programs.fetched
+                     if (exchange.backward is not None) == trained]
+            self._fetches.append(([name for name, _ in named],
+                                  Fetches([exchange for _, exchange in named])))
         self._steps = programs.steps()
         loss = programs.loss()
         if loss is not None:
@@ -435,9 +440,11 @@ class ParallelModule(nn.Module):
                 **self._constants}
 
     def _fetch_parameters(self, traffic: Traffic) -> Environment:
-        values = self._locals()
-        for fetch in self._fetches:
-            fetch.run(values, traffic)
+        kept = self._locals()
+        values: Environment = {}
+        for names, fetches in self._fetches:
+            values.update(zip(names, fetches.run([kept.get(name) for name in names], traffic),
+                              strict=True))
         return values
 
     def _body(self, inputs: Environment, parameters: Environment,
@@ -487,6 +494,7 @@ class ParallelModule(nn.Module):
         inputs = self._inputs(args, kwargs)
         traffic = Traffic()
         fetched = self._fetch_parameters(traffic)
+        ghosts, traffic.ghosts = traffic.ghosts, []
         leaves = {name: value.detach().requires_grad_() if value is not None and value.requires_grad
                   else value for name, value in fetched.items()}
         total: torch.Tensor | None = None
@@ -496,9 +504,11 @@ class ParallelModule(nn.Module):
             value = loss(results) if loss else results
             value.backward()
             total = value.detach() if total is None else total + value.detach()
-        reached = [(fetched[name], leaf.grad) for name, leaf in leaves.items()
-                   if leaf is not None and leaf.requires_grad and leaf.grad is not None]
-        torch.autograd.backward([value for value, _ in reached], [grad for _, grad in reached])
+        reached = [(fetched[name], torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
+                   for name, leaf in leaves.items() if leaf is not None and leaf.requires_grad]
+        reached += [(ghost, torch.zeros(())) for ghost in ghosts]
+        if reached:
+            torch.autograd.backward([value for value, _ in reached], [grad for _, grad in reached])
         traffic.settle()
         return total
 

@@ -445,7 +445,8 @@ def _plus(b: Builder, x: Value, bias: Value | None) -> Value:
 
 @_row(_ops.linear.default)
 def _linear(b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    product = _matmul(b, x, _transposed(b, weight, [1, 0]), tuple(_meta(b).shape))
+    turned = weight if weight.name in b.turned else _transposed(b, weight, [1, 0])
+    product = _matmul(b, x, turned, tuple(_meta(b).shape))
     return _plus(b, product, bias)
 
 

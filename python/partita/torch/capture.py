@@ -106,6 +106,7 @@ class Builder:
     def __init__(self, name: str) -> None:
         self.numbers = Numbers()
         self._draws = 0
+        self.turned: frozenset[str] = frozenset()
         self.buffers: set[str] = set()
         self.updates: list[tuple[str, Value]] = []    # of buffers, by results
         self.counters: list[tuple[str, float]] = []   # of buffers, by adding a number
@@ -189,6 +190,7 @@ class Captured:
     ops: list[LocalOp]
     parameters: dict[str, str]            # tensor of the graph: qualified name; equal here
     trained: frozenset[str]               # of those
+    turned: frozenset[str]                # weights [out in] that the graph has as [in out]
     buffers: list[str]                    # qualified names, tensors of the graph
     constants: dict[str, torch.Tensor]
     inputs: list[tuple[str, tuple[int, ...], torch.dtype]]
@@ -215,7 +217,10 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
     known = dict(module.named_parameters(remove_duplicate=False))
     buffers = dict(module.named_buffers(remove_duplicate=False))
     values: dict[str, Value] = {}
-    captured = Captured(builder.graph, builder.ops, {}, frozenset(), [], builder.constants, [], [],
+    builder.turned = _turned(program, {
+        placeholder: first_name[id(known[target])]
+        for placeholder, target in signature.inputs_to_parameters.items()})
+    captured = Captured(builder.graph, builder.ops, {}, frozenset(), builder.turned, [], builder.constants, [], [],
                         program.call_spec.in_spec, program.call_spec.out_spec)
     trained = set()
     used = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
@@ -226,14 +231,14 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
             captured.aliases.setdefault(name, []).append(target)
         if placeholder not in used:
             continue
+        shape = tuple(parameter.shape)[::-1] if name in builder.turned else tuple(parameter.shape)
         if name not in captured.parameters:
-            builder.graph.parameter(name, list(parameter.shape),
-                                    builder.dtype_name(parameter.dtype))
+            builder.graph.parameter(name, list(shape), builder.dtype_name(parameter.dtype))
             builder._names.add(name)
             captured.parameters[name] = name
             if parameter.requires_grad:
                 trained.add(name)
-        values[placeholder] = Value(name, tuple(parameter.shape), parameter.dtype)
+        values[placeholder] = Value(name, shape, parameter.dtype)
     for placeholder, target in signature.inputs_to_buffers.items():
         buffer = buffers[target]
         if placeholder not in used:
@@ -248,6 +253,22 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
         values[placeholder] = Value("", tuple(constant.shape), constant.dtype, constant)
     captured.trained = frozenset(trained)
     return values, captured
+
+
+def _turned(program: torch.export.ExportedProgram, names: dict[str, str]) -> frozenset[str]:
+    """Parameters that are weights of linear layers and nothing else. The graph has them as its product
+    wants them; a Transpose of its own would stand between a weight and the reduction of its gradient."""
+    linear, other = set(), set()
+    for node in program.graph.nodes:
+        for number, argument in enumerate(node.args):
+            if not isinstance(argument, fx.Node) or argument.name not in names:
+                continue
+            is_weight = node.target == torch.ops.aten.linear.default and number == 1
+            (linear if is_weight else other).add(names[argument.name])
+        for each in node.all_input_nodes:
+            if each.name in names and each not in node.args:
+                other.add(names[each.name])
+    return frozenset(linear - other)
 
 
 def _is_random(node: fx.Node) -> bool:

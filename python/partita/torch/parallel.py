@@ -332,8 +332,8 @@ class ParallelModule(nn.Module):
         mine = home.on(self._rank)
         if mine is None:
             return
-        value = parameter.detach().clone()
-        dist_value = Window(regions.whole(parameter.shape), mine.region).read(value).clone()
+        region = mine.region[::-1] if name in self._captured.turned else mine.region
+        dist_value = Window(regions.whole(parameter.shape), region).read(parameter.detach()).clone()
         if mesh_and_placements is not None:
             mesh, placements = mesh_and_placements
             kept: Any = DTensor.from_local(dist_value, mesh, placements, run_check=False,
@@ -341,7 +341,7 @@ class ParallelModule(nn.Module):
         else:
             kept = dist_value
         registered = nn.Parameter(kept, requires_grad=parameter.requires_grad)
-        registered.partita_region = mine.region
+        registered.partita_region = region
         _nest(self, name).register_parameter(name.rpartition(".")[2], registered)
         self._names.append(name)
 
@@ -353,7 +353,9 @@ class ParallelModule(nn.Module):
         updated = bool(op.update_devices)
         degrees = op.update_degrees if updated else op.degrees
         devices = op.update_devices if updated else op.devices
-        dims = {factor.name: factor.results[0][1] for factor in self._factors[name] if factor.results}
+        turned = name in self._captured.turned
+        dims = {factor.name: 1 - factor.results[0][1] if turned else factor.results[0][1]
+                for factor in self._factors[name] if factor.results}
         placements: list[Any] = []
         for factor, _ in degrees:
             if factor == "*":
@@ -373,8 +375,13 @@ class ParallelModule(nn.Module):
         values: Environment = {}
         for name in self._names:
             parameter = self.get_parameter(name)
-            values[name] = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
+            local = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
+            values[name] = self._turned(name, local)
         return values
+
+    def _turned(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """From the module's orientation to the graph's, or back."""
+        return tensor.t() if name in self._captured.turned else tensor
 
     def full_state_dict(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers whole, by the names of the module it was made of, on every rank; a
@@ -390,7 +397,8 @@ class ParallelModule(nn.Module):
                 move = Move(home, everywhere, self._rank, dtype, self._programs.groups)
                 mine = held.get(name)
                 moved = move.run(mine, traffic.pending)
-                state[name] = moved.clone()
+                state[name] = self._turned(name, moved).clone(
+                    memory_format=torch.contiguous_format)
                 for alias in self._captured.aliases.get(name, []):
                     state[alias] = state[name]
             traffic.settle()
@@ -410,10 +418,11 @@ class ParallelModule(nn.Module):
                 if gradient is None:
                     raise _core.UsageError(f"parameter '{name}' has no gradient. Call backward() first.")
                 mine = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+                mine = self._turned(name, mine)
             shape = regions.shape_of(_hull(home))
             move = Move(home, Layout.everywhere(shape, dist.get_world_size()), self._rank,
                         self._programs._dtypes[name], self._programs.groups)
-            whole[name] = move.run(mine, traffic.pending).clone()
+            whole[name] = self._turned(name, move.run(mine, traffic.pending)).clone()
         traffic.settle()
         return whole
 

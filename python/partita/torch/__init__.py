@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import torch
 import torch.distributed as _dist
 from torch import nn as _nn
 
@@ -57,14 +58,26 @@ class Planned:
 
 def _check_same_plan(plan: partita.Plan) -> None:
     """Ranks with different plans would wait for each other for ever."""
-    digest = hashlib.sha256(plan.json().encode()).hexdigest()
-    digests: list[Any] = [None] * _dist.get_world_size()
-    _dist.all_gather_object(digests, digest)
+    digest = torch.frombuffer(bytearray(hashlib.sha256(plan.json().encode()).digest()),
+                              dtype=torch.uint8)
+    digests = [torch.empty_like(digest) for _ in range(_dist.get_world_size())]
+    _dist.all_gather(digests, digest)
     for rank, other in enumerate(digests):
-        if other != digests[0]:
+        if not torch.equal(other, digests[0]):
             raise partita.MismatchError(
                 f"rank {rank} has another plan than rank 0. Let plan() run after "
                 "init_process_group(), which makes one plan for all, or load one file everywhere.")
+
+
+def _of_rank_0(text: str) -> str:
+    """What rank 0 says, on all of them. Not by torch's collectives of objects, which need NumPy."""
+    data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    size = torch.tensor([len(data)])
+    _dist.broadcast(size, 0)
+    if _dist.get_rank() != 0:
+        data = torch.empty(int(size), dtype=torch.uint8)
+    _dist.broadcast(data, 0)
+    return bytes(data.tolist()).decode()
 
 
 def _model(captured: Captured, precision: str | None) -> partita.Model:
@@ -105,20 +118,19 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
                               **_options(captured, options))
         return Planned(captured, model, target, result.plan, result)
     result = None
-    said: list[Any] = [None]
+    said = "-"
     if _dist.get_rank() == 0:
         try:
             result = partita.plan(model, target, start=start, progress=progress,
                                   **_options(captured, options))
-            said = [result.plan.json()]
+            said = result.plan.json()
         except BaseException as error:  # the others must not wait for it
-            said = [error]
-            _dist.broadcast_object_list(said)
+            _of_rank_0(f"!{error}")
             raise
-    _dist.broadcast_object_list(said)
-    if isinstance(said[0], BaseException):
-        raise said[0]
-    return Planned(captured, model, target, partita.Plan.parse(said[0]), result)
+    said = _of_rank_0(said)
+    if said.startswith("!"):
+        raise partita.UsageError(f"rank 0: {said[1:]}")
+    return Planned(captured, model, target, partita.Plan.parse(said), result)
 
 
 def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,

@@ -40,10 +40,12 @@ class Exchange:
 class Traffic:
     """What goes on in one iteration of one rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, pending: list | None = None) -> None:
+        """pending: sends that may go on, which must outlive the graph that autograd drops behind a
+        backward: one that is dropped is never sent."""
         self.anchor = torch.zeros((), requires_grad=True)
         self.ghosts: list[torch.Tensor] = []
-        self.pending: list = []
+        self.pending = [] if pending is None else pending
 
     def settle(self) -> None:
         """Waits for all sends."""
@@ -103,6 +105,7 @@ class _Fetched(torch.autograd.Function):
         held = [gradient if move.is_target else None
                 for gradient, move in zip(gradients, ctx.forward_moves.moves, strict=True)]
         moved = ctx.backward_moves.run(held, ctx.traffic.pending)
+        ctx.traffic.settle()  # nothing comes behind it
         return None, None, None, None, *moved
 
 

@@ -18,6 +18,7 @@ from partita.torch.capture import Captured, LocalOp, Part
 from partita.torch.exchange import Exchange, Fetches, Traffic, exchanged, finished
 from partita.torch.moves import Groups, Layout, Move
 from partita.torch.regions import Window
+from partita.torch.schedule import stages_of, turns
 
 Environment = dict[str, torch.Tensor | None]
 
@@ -112,6 +113,18 @@ class _Programs:
     def steps(self) -> list[_Step]:
         steps = [self._step(op) for op in self._captured.ops]
         return [step for step in steps if step.part is not None or step.fetches]
+
+    def flows_forward(self, stages: list[int]) -> bool:
+        """Does nothing go from a stage to one before it, but parameters?"""
+        made = {}
+        for op in self._captured.ops:
+            layouts = self._by_op[op.name]
+            for name, layout in zip(op.operands, layouts.operands, strict=False):
+                if name in made and any(stages[part.device] < made[name] for part in layout.parts):
+                    return False
+            for name, layout in zip(op.results, layouts.results, strict=True):
+                made[name] = max(stages[part.device] for part in layout.parts)
+        return True
 
     def loss(self) -> _Step | None:
         """Adds up what this rank holds of the losses."""
@@ -291,6 +304,13 @@ class ParallelModule(nn.Module):
                 f"Start {devices}, or plan for a machine of {dist.get_world_size()} devices.")
         self._captured = captured
         self._micro_batches = plan.micro_batches
+        self._pending: list = []  # sends of the last iteration
+        self._turn = 0  # micro-batches so far, which random numbers depend on
+        for name, shape, _ in captured.inputs:
+            if name and shape and shape[0] % plan.micro_batches:
+                raise _core.UsageError(f"argument '{name}': {shape[0]} samples do not make "
+                                       f"{plan.micro_batches} equal micro-batches. Plan with a number "
+                                       "that divides them.")
         self._plan_ops = {op.name: op for op in plan.ops}
         self._factors = {name: model.factors(name) for name in captured.parameters}
         known = dict(module.named_parameters())
@@ -310,6 +330,11 @@ class ParallelModule(nn.Module):
             self._fetches.append(([name for name, _ in named],
                                   Fetches([exchange for _, exchange in named])))
         self._steps = programs.steps()
+        self._schedule = plan.schedule
+        stages = stages_of([self._plan_ops[op.name].devices for op in captured.ops], devices)
+        self._stage, self._stages = stages[self._rank], max(stages) + 1
+        if not programs.flows_forward(stages):
+            self._stages = 1  # micro-batches one after the other
         loss = programs.loss()
         if loss is not None:
             self._steps.append(loss)
@@ -399,9 +424,9 @@ class ParallelModule(nn.Module):
                 moved = move.run(mine, traffic.pending)
                 state[name] = self._turned(name, moved).clone(
                     memory_format=torch.contiguous_format)
+                traffic.settle()
                 for alias in self._captured.aliases.get(name, []):
                     state[alias] = state[name]
-            traffic.settle()
         state.update({name: self.get_buffer(name).clone() for name in self._captured.buffers})
         return state
 
@@ -423,7 +448,7 @@ class ParallelModule(nn.Module):
             move = Move(home, Layout.everywhere(shape, dist.get_world_size()), self._rank,
                         self._programs._dtypes[name], self._programs.groups)
             whole[name] = self._turned(name, move.run(mine, traffic.pending)).clone()
-        traffic.settle()
+            traffic.settle()
         return whole
 
     # Running.
@@ -456,16 +481,22 @@ class ParallelModule(nn.Module):
                               strict=True))
         return values
 
-    def _body(self, inputs: Environment, parameters: Environment,
-              traffic: Traffic) -> list[torch.Tensor]:
+    def _run(self, inputs: Environment, parameters: Environment, traffic: Traffic) -> Environment:
+        self._captured.numbers.turn = self._turn
+        self._turn += 1
         values: Environment = {**self._whole_values(), **inputs, **parameters}
         for step in self._steps:
             step.run(values, traffic)
+        self._update_buffers(values, traffic)
+        return values
+
+    def _body(self, inputs: Environment, parameters: Environment,
+              traffic: Traffic) -> list[torch.Tensor]:
+        """One micro-batch; its results, whole."""
+        values = self._run(inputs, parameters, traffic)
         for fetch in self._results:
             if fetch.exchange is not None:
                 fetch.run(values, traffic)
-        self._update_buffers(values, traffic)
-        self._captured.numbers.turn += 1
         results = finished([values[fetch.key] for fetch in self._results], traffic)
         if not torch.is_grad_enabled():
             traffic.settle()
@@ -486,7 +517,8 @@ class ParallelModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._inputs(args, kwargs)
-        traffic = Traffic()
+        traffic = Traffic(self._pending)
+        traffic.settle()
         parameters = self._fetch_parameters(traffic)
         batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
         results = [_joined(each) for each in zip(*batches, strict=True)]
@@ -494,25 +526,25 @@ class ParallelModule(nn.Module):
 
     def step(self, *args: Any, loss: Callable[[Any], torch.Tensor] | None = None,
              **kwargs: Any) -> torch.Tensor:
-        """Forward and backward of all micro-batches; gradients are added to `.grad`. `loss`: makes
-        one of what the module returns, a sum over samples or the module's own mean; left out, the
-        module returns the loss. Returns its sum over the micro-batches.
+        """Forward and backward of all micro-batches; gradients are added to `.grad`. Returns the loss of
+        the whole batch.
 
-        Parameters are fetched once, and their gradients reduced once, behind the last micro-batch.
+        `loss`: makes one of what the module returns, so that those of the micro-batches add up; left
+        out, the module returns the loss. Stages then work at the same time, in the order of the plan's
+        schedule (GPipe or 1F1B; others as 1F1B). Parameters are fetched once, and their gradients
+        reduced once, behind the last micro-batch.
         """
-        inputs = self._inputs(args, kwargs)
-        traffic = Traffic()
+        inputs = list(self._micro(self._inputs(args, kwargs)))
+        traffic = Traffic(self._pending)
+        traffic.settle()
         fetched = self._fetch_parameters(traffic)
         ghosts, traffic.ghosts = traffic.ghosts, []
         leaves = {name: value.detach().requires_grad_() if value is not None and value.requires_grad
                   else value for name, value in fetched.items()}
-        total: torch.Tensor | None = None
-        for each in self._micro(inputs):
-            results = pytree.tree_unflatten(self._body(each, leaves, traffic),
-                                            self._captured.out_spec)
-            value = loss(results) if loss else results
-            value.backward()
-            total = value.detach() if total is None else total + value.detach()
+        if loss is None and self._captured.loss_scale is not None:
+            total = self._in_turns(inputs, leaves, traffic)
+        else:
+            total = self._one_by_one(inputs, leaves, traffic, loss)
         reached = [(fetched[name], torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
                    for name, leaf in leaves.items() if leaf is not None and leaf.requires_grad]
         reached += [(ghost, torch.zeros(())) for ghost in ghosts]
@@ -520,6 +552,36 @@ class ParallelModule(nn.Module):
             torch.autograd.backward([value for value, _ in reached], [grad for _, grad in reached])
         traffic.settle()
         return total
+
+    def _one_by_one(self, inputs: list[Environment], leaves: Environment, traffic: Traffic,
+                    loss: Callable[[Any], torch.Tensor] | None) -> torch.Tensor:
+        total = torch.zeros(())
+        for each in inputs:
+            results = pytree.tree_unflatten(self._body(each, leaves, traffic),
+                                            self._captured.out_spec)
+            value = loss(results) if loss else results
+            value.backward()
+            total += value.detach()
+        return total
+
+    def _in_turns(self, inputs: list[Environment], leaves: Environment,
+                  traffic: Traffic) -> torch.Tensor:
+        """Of a module whose result is a loss: no rank waits for its value before the end."""
+        roots: dict[int, torch.Tensor] = {}
+        total = torch.zeros(())
+        for turn in turns(self._schedule, len(inputs), max(self._stage, 0), self._stages):
+            if turn.is_forward:
+                mine = self._run(inputs[turn.micro_batch], leaves, traffic).get("@loss")
+                held = traffic.anchor.clone() if mine is None else mine
+                roots[turn.micro_batch], = finished([held], traffic)
+                total += held.detach()
+            else:
+                roots.pop(turn.micro_batch).backward()
+        fetch, = self._results
+        with torch.no_grad():
+            summed = exchanged(fetch.exchange, traffic, total)
+        traffic.settle()
+        return summed
 
 
 def _joined(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:

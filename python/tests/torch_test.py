@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules run by parts compute what they compute on one process."""
+from __future__ import annotations
+
+import copy
+
+import modules
+import pytest
+import ranks
+import torch
+from strategies import random_plan
+
+import partita
+import partita.torch
+from partita.torch.schedule import stages_of, turns
+
+torch.set_num_threads(1)
+TOLERANCE = 1e-4
+STEPS = 3
+
+
+class Case:
+    """A module, captured once for all worlds and plans."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.module, self.args = modules.make(name)
+        self.captured = partita.torch.capture(self.module, self.args)
+        self.model = partita.Model(self.captured.graph)
+
+    def planned(self, machine: partita.Machine, plan: partita.Plan) -> partita.torch.Planned:
+        return partita.torch.Planned(self.captured, self.model, machine, plan, None)
+
+    def options(self) -> dict[str, object]:
+        return partita.torch._options(self.captured, {})
+
+
+_cases: dict[str, Case] = {}
+
+
+def case_of(name: str) -> Case:
+    if name not in _cases:
+        _cases[name] = Case(name)
+    return _cases[name]
+
+
+def _train(module: torch.nn.Module, args: tuple) -> list[float]:
+    parameters = list(module.parameters()) or [torch.zeros(1)]  # a rank may keep none
+    optimizer = torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = module(*args)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def _distance(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
+    """Largest difference, relative to each tensor's largest value and a share of the largest of all."""
+    assert found.keys() == wanted.keys()
+    scale = max(each.abs().max().item() for each in wanted.values() if each.is_floating_point())
+    return max(((found[name] - each).abs().max() / (each.abs().max() + 0.01 * scale)).item()
+               for name, each in wanted.items() if each.numel())
+
+
+def _compare(case: Case, machine: partita.Machine, plans: dict[str, partita.Plan]) -> list[str]:
+    """On a rank: what differs, a sentence each."""
+    plain = copy.deepcopy(case.module)
+    if case.name == "dropout":  # its numbers are ours: compared with all of it on one rank
+        whole = partita.plan(case.model, machine, searcher="single-device", **case.options()).plan
+        plain = case.planned(machine, whole).apply(case.module)
+    first = plain(*case.args)
+    first.backward()
+    gradients = plain.gradients() if isinstance(plain, partita.torch.ParallelModule) else {
+        name: each.grad for name, each in plain.named_parameters() if each.requires_grad}
+    losses = _train(plain, case.args)
+    state = plain.full_state_dict() if isinstance(plain, partita.torch.ParallelModule) else (
+        plain.state_dict())
+    faults = []
+    for name, plan in plans.items():
+        parallel = case.planned(machine, plan).apply(case.module)
+        parallel(*case.args).backward()
+        distances = {"gradients": _distance(parallel.gradients(), gradients)}
+        found = _train(parallel, case.args)
+        distances["losses"] = max(abs(a / b - 1) for a, b in zip(found, losses, strict=True))
+        loaded = copy.deepcopy(case.module)
+        loaded.load_state_dict(parallel.full_state_dict())
+        distances["parameters"] = _distance(dict(loaded.state_dict()), dict(state))
+        faults += [f"{name}: {what} differ by {distance:.1e}"
+                   for what, distance in distances.items() if not distance <= TOLERANCE]
+    return faults
+
+
+def _check(case: Case, world: int, plans: dict[str, partita.Plan]) -> None:
+    machine = partita.Machine.load(f"cpu:{world}")
+    for faults in ranks.run(world, _compare, case, machine, plans):
+        assert faults == []
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("name", modules.CASES)
+def test_random_strategies_compute_what_the_module_does(name, world):
+    case = case_of(name)
+    machine = partita.Machine.load(f"cpu:{world}")
+    seeds = range(12) if world == 2 else range(12, 20)
+    _check(case, world, {f"seed {seed}": random_plan(case.model, machine, seed, **case.options())
+                         for seed in seeds})
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("name", modules.CASES)
+def test_plans_that_are_found_do_too(name, world):
+    case = case_of(name)
+    machine = partita.Machine.load(f"cpu:{world}")
+    _check(case, world, {
+        searcher: partita.plan(case.model, machine, searcher=searcher, evaluations=60,
+                               **case.options()).plan
+        for searcher in ("expert", "data-parallel", "mcmc")})
+
+
+@pytest.mark.parametrize("strategy", [
+    "dp=2,tp=2", "dp=2,pp=2,zero=1", "pp=4", "dp=4,zero=3", "tp=2,pp=2", "tp=4,sp"])
+def test_forms_of_parallelism_do_too(strategy):
+    case = case_of("gpt")
+    machine = partita.Machine.load("cpu:4")
+    plans = {}
+    for micro_batches in (1, 2):
+        for schedule in ("none", "gpipe", "1f1b") if micro_batches > 1 else ("none",):
+            plans[f"{strategy}, {micro_batches} in {schedule}"] = partita.plan(
+                case.model, machine, strategy=strategy, micro_batches=micro_batches,
+                schedule=schedule, evaluations=20, **case.options()).plan
+    _check(case, 4, plans)
+
+
+@pytest.mark.parametrize(("schedule", "stage", "order"), [
+    ("gpipe", 0, "F0 F1 F2 B0 B1 B2"), ("1f1b", 0, "F0 F1 B0 F2 B1 B2"), ("1f1b", 1, "F0 B0 F1 B1 F2 B2")])
+def test_schedules_are_those_of_the_papers(schedule, stage, order):
+    found = " ".join(f"{'F' if turn.is_forward else 'B'}{turn.micro_batch}"
+                     for turn in turns(schedule, 3, stage, 2))
+    assert found == order
+
+
+def test_stages_share_ops():
+    assert stages_of([[2, 3], [3], [2], [0, 1], [1]], 5) == [1, 1, 0, 0, -1]
+
+
+def _step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[float, float]:
+    module = copy.deepcopy(case.module)
+    loss = module(*case.args)
+    loss.backward()
+    parallel = case.planned(machine, plan).apply(case.module)
+    found = parallel.step(*case.args)
+    wanted = {name: each.grad for name, each in module.named_parameters()}
+    return abs(found.item() / loss.item() - 1), _distance(parallel.gradients(), wanted)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("strategy", "micro_batches"), [
+    ("dp=2,pp=2", 4), ("pp=4", 8), ("pp=2,tp=2", 4), ("dp=2,tp=2", 4), ("dp=4,zero=2", 2)])
+def test_a_step_of_micro_batches_is_one_of_the_batch(strategy, micro_batches, schedule):
+    case = case_of("gpt")
+    machine = partita.Machine.load("cpu:4")
+    plan = partita.plan(case.model, machine, strategy=strategy, micro_batches=micro_batches,
+                        schedule=schedule, evaluations=20, **case.options()).plan
+    for loss, gradients in ranks.run(4, _step, case, machine, plan):
+        assert loss < TOLERANCE and gradients < TOLERANCE
+
+
+def _clip(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[float, list[str]]:
+    parallel = case.planned(machine, plan).apply(case.module)
+    parallel(*case.args).backward()
+    kinds = sorted({type(each).__name__ for each in parallel.parameters()})
+    norm = torch.nn.utils.clip_grad_norm_(parallel.parameters(), 1e9)
+    module = copy.deepcopy(case.module)
+    module(*case.args).backward()
+    wanted = torch.nn.utils.clip_grad_norm_(module.parameters(), 1e9)
+    return norm.full_tensor().item() / wanted.item(), kinds
+
+
+def test_parameters_are_dtensors_that_clip_as_usual():
+    case = case_of("mlp")
+    machine = partita.Machine.load("cpu:2")
+    plan = partita.plan(case.model, machine, strategy="dp=2,zero=0", evaluations=20,
+                        **case.options()).plan
+    for ratio, kinds in ranks.run(2, _clip, case, machine, plan):
+        assert ratio == pytest.approx(1, rel=1e-5)
+        assert kinds == ["DTensor"]
+
+
+def _refusals(case: Case, other: Case, plans: dict[str, partita.Plan]) -> dict[str, str]:
+    """What is said of each wrong use."""
+    said = {}
+
+    def attempt(name: str, call) -> None:
+        try:
+            call()
+            said[name] = "nothing"
+        except partita.Error as error:
+            said[name] = f"{type(error).__name__}: {error}"
+
+    two, four = partita.Machine.load("cpu:2"), partita.Machine.load("cpu:4")
+    attempt("world", lambda: case.planned(four, plans["four"]).apply(case.module))
+    attempt("module", lambda: case.planned(two, plans["two"]).apply(other.module))
+    rank = torch.distributed.get_rank()
+    attempt("plan", lambda: case.planned(two, plans["two" if rank else "else"]).apply(case.module))
+    parallel = case.planned(two, plans["two"]).apply(case.module)
+    attempt("shape", lambda: parallel(torch.randn(4, 32), torch.randn(4, 10)))
+    attempt("arguments", lambda: parallel(torch.randn(8, 32)))
+    return said
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    case, other = case_of("mlp"), case_of("gpt")
+    plans = {name: partita.plan(case.model, partita.Machine.load(machine), searcher="data-parallel",
+                                optimizer=optimizer, **case.options()).plan
+             for name, machine, optimizer in [("two", "cpu:2", "sgd"), ("else", "cpu:2", "adam"),
+                                              ("four", "cpu:4", "sgd")]}
+    for said in ranks.run(2, _refusals, case, other, plans):
+        assert "4 devices" in said["world"] and "2 ranks" in said["world"]
+        assert said["module"].startswith("MismatchError") and "first.weight" in said["module"]
+        assert said["plan"].startswith("MismatchError") and "rank 1" in said["plan"]
+        assert "[8, 32]" in said["shape"] and "[4, 32]" in said["shape"]
+        assert said["arguments"].startswith("UsageError")
+
+
+def test_what_cannot_be_planned_is_refused_by_name():
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+
+    with pytest.raises(partita.InputError, match=r"linalg_inv.*aten\.linalg_inv"):
+        partita.torch.capture(Odd(), (torch.eye(4).expand(2, 4, 4),))
+
+
+def test_without_a_process_group_it_says_what_to_do():
+    case = case_of("mlp")
+    machine = partita.Machine.load("cpu:2")
+    plan = partita.plan(case.model, machine, evaluations=5, **case.options()).plan
+    with pytest.raises(partita.UsageError, match="torchrun"):
+        case.planned(machine, plan).apply(case.module)
+
+
+def _plan_together(case: Case) -> str:
+    return partita.torch.plan(case.module, case.args, machine="cpu:2", searcher="mcmc",
+                              time_limit=0.3).plan.json()
+
+
+def test_ranks_get_one_plan():
+    first, second = ranks.run(2, _plan_together, case_of("mlp"))
+    assert first == second
+
+
+def test_tied_weights_are_one_and_names_are_the_modules():
+    case = case_of("gpt")
+    assert set(case.captured.parameters) == {name for name, _ in case.module.named_parameters()}
+    assert case.captured.aliases == {"wte.weight": ["head.weight"]}
+    names = {op.name for op in case.model.ops}
+    assert "blocks/0/qkv/linear" in names and "blocks.1.fc.weight" in names
+
+
+def test_random_numbers_are_those_of_the_element():
+    numbers = partita.torch.capture(*modules.make("dropout")).numbers
+    whole = numbers.uniform(1, (((0, 64),), ((0, 500),)), (64, 500))
+    part = numbers.uniform(1, (((10, 20), (30, 40)), ((100, 300),)), (64, 500))
+    assert torch.equal(part, torch.cat([whole[10:20], whole[30:40]])[:, 100:300])
+    assert 0 <= whole.min() and whole.max() < 1
+    assert whole.mean().item() == pytest.approx(0.5, abs=0.01)
+    assert not torch.equal(whole, numbers.uniform(2, (((0, 64),), ((0, 500),)), (64, 500)))

@@ -22,9 +22,10 @@ from torch import nn as _nn
 
 import partita
 from partita.torch.capture import Captured, capture
+from partita.torch.comparison import Measured, as_table, measure
 from partita.torch.parallel import ParallelModule
 
-__all__ = ["Captured", "ParallelModule", "Planned", "capture", "plan", "price"]
+__all__ = ["Captured", "Measured", "ParallelModule", "Planned", "as_table", "capture", "plan", "price"]
 
 
 class Planned:
@@ -50,6 +51,12 @@ class Planned:
                                      "torch.distributed.init_process_group() first.")
         _check_same_plan(self.plan)
         return ParallelModule(self.captured, self.model, self.plan, module)
+
+    def compare_with(self, module: _nn.Module, args: tuple, ways: Any = ("ddp", "fsdp"),
+                     steps: int = 8) -> list[Measured]:
+        """Measures the plan and what people do by hand, side by side (comparison.measure());
+        as_table() prints the rows."""
+        return measure(self, module, args, ways, steps)
 
     def __repr__(self) -> str:
         lines = [repr(self.plan), str(self.plan.description(self.model))]
@@ -87,6 +94,9 @@ def _model(captured: Captured, precision: str | None) -> partita.Model:
 def _options(captured: Captured, options: dict[str, Any]) -> dict[str, Any]:
     options = dict(options)
     options.setdefault("mode", "training")
+    if options["mode"] == "training" and captured.updates and len(captured.results) == 1:
+        # What buffers become is a result, but no loss.
+        options.setdefault("loss", f"sum:{captured.results[0].name}")
     frozen = [name for name in captured.parameters if name not in captured.trained]
     if frozen and options["mode"] == "training" and "frozen" not in options:
         options["frozen"] = frozen

@@ -38,6 +38,11 @@ class Layout:
             tuple(Part(part.device, regions.region_of(part.dims), part.summand)
                   for part in layout.parts if part.holds), layout.summands, layout.combine)
 
+    def turned(self) -> Layout:
+        """Of the matrix turned over."""
+        return Layout(tuple(part._replace(region=part.region[::-1]) for part in self.parts),
+                      self.summands, self.combine)
+
     @staticmethod
     def everywhere(shape: tuple[int, ...], devices: int) -> Layout:
         """All of it on each device."""
@@ -228,12 +233,12 @@ class Moves:
         for number, move in enumerate(self.moves):
             if move._group is not None:
                 buckets.setdefault((move._group, move._dtype), []).append(number)
-        for (group, _), numbers in buckets.items():
-            flat = torch.cat([tensors[number].reshape(-1) for number in numbers])
-            dist.all_reduce(flat, group=group)
+        for (group, dtype), numbers in buckets.items():
+            flat = torch.empty(sum(tensors[number].numel() for number in numbers), dtype=dtype)
             pieces = flat.split([tensors[number].numel() for number in numbers])
             for number, piece in zip(numbers, pieces, strict=True):
-                targets[number] = piece.view(tensors[number].shape)
+                targets[number] = piece.view(tensors[number].shape).copy_(tensors[number])
+            dist.all_reduce(flat, group=group)
 
     def _exchange(self, numbers: list[int], dtype: torch.dtype, tensors: list[torch.Tensor | None],
                   targets: list[torch.Tensor | None], pending: list[dist.Work]) -> None:

@@ -81,7 +81,8 @@ class _Programs:
         self.fetched: list[tuple[str, Exchange]] = []  # parameters, once per iteration
 
     def parameters(self, dtypes: dict[str, torch.dtype]) -> dict[str, Layout]:
-        """Where each parameter is updated, which is where it is kept between iterations."""
+        """Where each parameter is updated, which is where it is kept between iterations; in the module's
+        orientation."""
         readers: dict[str, dict[tuple[Layout, Layout | None], None]] = {}
         for op in self._captured.ops:
             for number, name in enumerate(op.operands):
@@ -96,7 +97,7 @@ class _Programs:
             layouts = self._by_op[name]
             self._dtypes[name] = dtypes[name]
             kept = self._layout(name, layouts.results[0])
-            homes[name] = home = self._layout(name, layouts.update) if layouts.update else kept
+            home = self._layout(name, layouts.update) if layouts.update else kept
             wanted = list(readers[name])
             # One that all readers need alike goes there at once, and its gradient comes back so, after
             # the last micro-batch: partial gradients are added up where they arise.
@@ -105,6 +106,10 @@ class _Programs:
                     layouts.result_gradients):
                 gradient = None
             self._made[name] = (needed, gradient)
+            if name in self._captured.turned:  # they travel as the module has them
+                home, needed = home.turned(), needed.turned()
+                gradient = gradient.turned() if gradient else None
+            homes[name] = home
             self.fetched.append((name, Exchange(name, home, needed, gradient,
                                                 home if gradient else None, self._rank, dtypes[name],
                                                 self.groups)))
@@ -357,8 +362,8 @@ class ParallelModule(nn.Module):
         mine = home.on(self._rank)
         if mine is None:
             return
-        region = mine.region[::-1] if name in self._captured.turned else mine.region
-        dist_value = Window(regions.whole(parameter.shape), region).read(parameter.detach()).clone()
+        dist_value = Window(regions.whole(parameter.shape), mine.region).read(
+            parameter.detach()).clone(memory_format=torch.contiguous_format)
         if mesh_and_placements is not None:
             mesh, placements = mesh_and_placements
             kept: Any = DTensor.from_local(dist_value, mesh, placements, run_check=False,
@@ -366,7 +371,7 @@ class ParallelModule(nn.Module):
         else:
             kept = dist_value
         registered = nn.Parameter(kept, requires_grad=parameter.requires_grad)
-        registered.partita_region = region
+        registered.partita_region = mine.region
         _nest(self, name).register_parameter(name.rpartition(".")[2], registered)
         self._names.append(name)
 
@@ -400,13 +405,8 @@ class ParallelModule(nn.Module):
         values: Environment = {}
         for name in self._names:
             parameter = self.get_parameter(name)
-            local = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
-            values[name] = self._turned(name, local)
+            values[name] = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
         return values
-
-    def _turned(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """From the module's orientation to the graph's, or back."""
-        return tensor.t() if name in self._captured.turned else tensor
 
     def full_state_dict(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers whole, by the names of the module it was made of, on every rank; a
@@ -422,8 +422,7 @@ class ParallelModule(nn.Module):
                 move = Move(home, everywhere, self._rank, dtype, self._programs.groups)
                 mine = held.get(name)
                 moved = move.run(mine, traffic.pending)
-                state[name] = self._turned(name, moved).clone(
-                    memory_format=torch.contiguous_format)
+                state[name] = moved.clone()
                 traffic.settle()
                 for alias in self._captured.aliases.get(name, []):
                     state[alias] = state[name]
@@ -443,11 +442,10 @@ class ParallelModule(nn.Module):
                 if gradient is None:
                     raise _core.UsageError(f"parameter '{name}' has no gradient. Call backward() first.")
                 mine = gradient.to_local() if isinstance(gradient, DTensor) else gradient
-                mine = self._turned(name, mine)
             shape = regions.shape_of(_hull(home))
             move = Move(home, Layout.everywhere(shape, dist.get_world_size()), self._rank,
                         self._programs._dtypes[name], self._programs.groups)
-            whole[name] = self._turned(name, move.run(mine, traffic.pending)).clone()
+            whole[name] = move.run(mine, traffic.pending).clone()
             traffic.settle()
         return whole
 
@@ -479,6 +477,9 @@ class ParallelModule(nn.Module):
         for names, fetches in self._fetches:
             values.update(zip(names, fetches.run([kept.get(name) for name in names], traffic),
                               strict=True))
+        for name in self._captured.turned:
+            if values.get(name) is not None:
+                values[name] = values[name].t()
         return values
 
     def _run(self, inputs: Environment, parameters: Environment, traffic: Traffic) -> Environment:

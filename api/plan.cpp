@@ -84,15 +84,16 @@ private:
     std::vector<TensorLayout> all(graph::OpId id, const plan::OpConfig& config, plan::Side side,
                                   std::span<const graph::TensorId> tensors) {
         const graph::OpRule& rule = problem_.facts().rule(id);
-        const plan::Parts parts(
-            rule, config, plan::micro_batch_box(problem_.facts(), id, micro_batches_, 0));
+        const plan::Parts parts(rule, config,
+                                plan::micro_batch_box(problem_.facts(), id, micro_batches_, 0));
         std::vector<TensorLayout> layouts;
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             TensorLayout& layout = layouts.emplace_back();
             if (!tensors[i].valid()) continue;
             const graph::Tensor& tensor = problem_.graph().tensor(tensors[i]);
             layout.tensor = tensor.name;
-            fill(layout, plan::layout_of(rule, parts, config.devices, side, i, tensor.shape, regions_));
+            fill(layout,
+                 plan::layout_of(rule, parts, config.devices, side, i, tensor.shape, regions_));
         }
         return layouts;
     }

@@ -145,9 +145,10 @@ struct OpLayouts {
     std::string op;
     std::vector<TensorLayout> operands;
     std::vector<TensorLayout> results;
-    std::vector<TensorLayout> operand_gradients;  ///< of training; of a gradient, by its tensor's name
-    std::vector<TensorLayout> result_gradients;   ///< of training
-    std::optional<TensorLayout> update;           ///< of a trained parameter: who updates what
+    std::vector<TensorLayout>
+        operand_gradients;  ///< of training; of a gradient, by its tensor's name
+    std::vector<TensorLayout> result_gradients;  ///< of training
+    std::optional<TensorLayout> update;          ///< of a trained parameter: who updates what
     friend bool operator==(const OpLayouts&, const OpLayouts&) = default;
 };
 

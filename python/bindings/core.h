@@ -27,13 +27,13 @@ inline double seconds(Time time) {
 }
 
 /// Seconds of a field, for def_prop_ro.
-template <class T, Time T::* field>
+template <class T, Time T::*field>
 double seconds_of(const T& of) {
     return to_seconds(of.*field);
 }
 
 /// Bytes of a field, for def_prop_ro.
-template <class T, Bytes T::* field>
+template <class T, Bytes T::*field>
 std::int64_t bytes_of(const T& of) {
     return (of.*field).raw();
 }

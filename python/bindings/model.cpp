@@ -39,7 +39,8 @@ Tensor add(Graph& graph, const std::string& type, const std::vector<std::string>
 }
 
 void bind_graph(nb::module_& m) {
-    nb::class_<Graph>(m, "Graph", R"(A neural network written down by hand, with the operators of ONNX.
+    nb::class_<Graph>(m, "Graph",
+                      R"(A neural network written down by hand, with the operators of ONNX.
 
 Tensors are names. Shapes of results are inferred by Model(graph), which checks everything.)")
         .def(nb::init<std::string, int>(), nb::arg("name") = "model", nb::arg("opset") = 23)
@@ -55,14 +56,16 @@ Tensors are names. Shapes of results are inferred by Model(graph), which checks 
             "Given anew in each iteration. batch_dim: the dim that carries the batch; -1: none.")
         .def(
             "parameter",
-            [](Graph& graph, const std::string& name, const Shape& shape, const std::string& dtype) {
+            [](Graph& graph, const std::string& name, const Shape& shape,
+               const std::string& dtype) {
                 return graph.parameter(name, shape, dtype_of(dtype)).name;
             },
             nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = "float32",
             "A weight, which training updates.")
         .def(
             "constant",
-            [](Graph& graph, const std::string& name, const Shape& shape, const std::string& dtype) {
+            [](Graph& graph, const std::string& name, const Shape& shape,
+               const std::string& dtype) {
                 return graph.constant(name, shape, dtype_of(dtype)).name;
             },
             nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = "float32",
@@ -80,11 +83,11 @@ Tensors are names. Shapes of results are inferred by Model(graph), which checks 
             },
             nb::arg("name"), nb::arg("value"), "An int64 scalar.")
         .def(
-            "add", [](Graph& graph, const std::string& type,
-                      const std::vector<std::string>& operands,
-                      const std::vector<std::pair<std::string, AttributeValue>>& attributes,
-                      const std::string& name, const std::vector<std::string>& results,
-                      const std::string& domain) {
+            "add",
+            [](Graph& graph, const std::string& type, const std::vector<std::string>& operands,
+               const std::vector<std::pair<std::string, AttributeValue>>& attributes,
+               const std::string& name, const std::vector<std::string>& results,
+               const std::string& domain) {
                 return add(graph, type, operands, attributes, name, results, domain).name;
             },
             nb::arg("type"), nb::arg("operands"),
@@ -115,8 +118,8 @@ ImportOptions import_options(const std::map<std::string, std::int64_t>& bindings
                             : *precision == "fp16" ? DType::float16
                                                    : DType::float32;
     } else {
-        throw UsageError(fmt::format(
-            "precision '{}': unknown. There is: fp32, tf32, fp16, bf16.", *precision));
+        throw UsageError(
+            fmt::format("precision '{}': unknown. There is: fp32, tf32, fp16, bf16.", *precision));
     }
     return options;
 }
@@ -126,7 +129,8 @@ ImportOptions import_options(const std::map<std::string, std::int64_t>& bindings
 void bind_model(nb::module_& m) {
     bind_graph(m);
 
-    nb::class_<OpInfo>(m, "OpInfo", "One op of a model; inputs, parameters and outputs are ops too.")
+    nb::class_<OpInfo>(m, "OpInfo",
+                       "One op of a model; inputs, parameters and outputs are ops too.")
         .def_ro("name", &OpInfo::name)
         .def_ro("type", &OpInfo::type)
         .def_ro("operands", &OpInfo::operands, "Tensors; \"\": left out.")

@@ -67,7 +67,8 @@ void bind_layouts(nb::module_& m) {
                 "An element is the sum over the distinct summands of the parts that hold it.");
     nb::class_<TensorLayout>(m, "TensorLayout", "How a tensor lies on devices for one op.")
         .def_ro("tensor", &TensorLayout::tensor)
-        .def_ro("parts", &TensorLayout::parts, "One per part of the op, in the order of its devices.")
+        .def_ro("parts", &TensorLayout::parts,
+                "One per part of the op, in the order of its devices.")
         .def_ro("summands", &TensorLayout::summands)
         .def_ro("combine", &TensorLayout::combine, "How summands combine: \"sum\", \"max\", ...");
     nb::class_<OpLayouts>(m, "OpLayouts",
@@ -203,8 +204,9 @@ void bind_plan(nb::module_& m) {
             },
             nb::arg("model"), nb::arg("profile") = nb::none(),
             "What is wrong with it for this model, one sentence each; empty: legal.")
-        .def("export", &Plan::export_as, nb::arg("format"), nb::arg("model"),
-             "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\".")
+        .def(
+            "export", &Plan::export_as, nb::arg("format"), nb::arg("model"),
+            "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\".")
         .def("__repr__", [](const Plan& plan) {
             return fmt::format("<partita.Plan {} of {} ops: {}>", word(plan.mode()),
                                plan.ops().size(), to_text(plan.value()));

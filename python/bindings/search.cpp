@@ -35,8 +35,8 @@ private:
 };
 
 SearchResult find(const Model& model, const Machine& machine,
-                  const std::map<std::string, std::string>& texts,
-                  const std::optional<Plan>& start, nb::object progress) {
+                  const std::map<std::string, std::string>& texts, const std::optional<Plan>& start,
+                  nb::object progress) {
     PlanOptions options;
     for (const auto& [option, text] : texts) options.set(option, text);
     options.start = start;
@@ -76,10 +76,9 @@ void bind_search(nb::module_& m) {
             "best", [](const Progress& now) { return optional_seconds(now.best); },
             "Seconds of the best plan that fits; None: none yet.")
         .def_prop_ro("lower_bound", &seconds_of<Progress, &Progress::lower_bound>)
-        .def_prop_ro("elapsed",
-                     [](const Progress& now) {
-                         return std::chrono::duration<double>(now.elapsed).count();
-                     })
+        .def_prop_ro(
+            "elapsed",
+            [](const Progress& now) { return std::chrono::duration<double>(now.elapsed).count(); })
         .def_prop_ro("searcher", [](const Progress& now) { return std::string(now.searcher); })
         .def_prop_ro("detail", [](const Progress& now) { return std::string(now.detail); });
     nb::class_<Baseline>(m, "Baseline", "A well-known plan to compare with.")
@@ -89,8 +88,8 @@ void bind_search(nb::module_& m) {
             "value", [](const Baseline& of) { return optional_seconds(of.value); },
             "Seconds; None: it does not fit.");
     nb::class_<SearchResult>(m, "SearchResult")
-        .def_prop_ro(
-            "status", [](const SearchResult& result) { return std::string(to_text(result.status)); })
+        .def_prop_ro("status",
+                     [](const SearchResult& result) { return std::string(to_text(result.status)); })
         .def_prop_ro("plan", &SearchResult::plan, "The best; UsageError where there is none.")
         .def_prop_ro("feasible", &SearchResult::feasible)
         .def_ro("shortage", &SearchResult::shortage, "Without a plan: what is short, by how much.")

@@ -103,6 +103,36 @@ TEST_F(PlanTest, DescribesItselfForItsOwnModelOnly) {
     EXPECT_THROW(static_cast<void>(plan.communication(other)), InputError);
 }
 
+// A quarter of each micro-batch of 32 on each device; what each adds to the gradient of the weight is a
+// summand of its own.
+TEST_F(PlanTest, SaysHowTensorsLieOnDevices) {
+    const auto all = plan.layouts(model);
+    ASSERT_EQ(all.size(), model.ops().size());
+    const auto conv = std::ranges::find(all, "/left/Conv", &OpLayouts::op);
+    ASSERT_NE(conv, all.end());
+    const auto& input = conv->operands[0].parts;
+    ASSERT_EQ(input.size(), 4U);
+    for (std::size_t i = 0; i < input.size(); ++i) {
+        const auto begin = static_cast<std::int64_t>(8 * i);
+        EXPECT_EQ(input[i].device, static_cast<int>(i));
+        EXPECT_THAT(input[i].dims[0], ElementsAre(PositionRange{begin, begin + 8}));
+    }
+    EXPECT_EQ(conv->operands[0].summands, 1);
+    EXPECT_EQ(conv->operands[1].summands, 1);
+    EXPECT_EQ(conv->operand_gradients[1].summands, 4);
+    EXPECT_EQ(conv->operand_gradients[1].combine, "sum");
+    EXPECT_EQ(conv->operand_gradients[1].tensor, conv->operands[1].tensor);
+    EXPECT_THROW(static_cast<void>(plan.layouts(Model(tests::mlp(64)))), InputError);
+}
+
+TEST_F(PlanTest, OfInferenceHasNoLayoutsOfGradients) {
+    const Plan inference = find_plan(model, machine, {.evaluations = 5}).plan();
+    for (const OpLayouts& each : inference.layouts(model)) {
+        EXPECT_THAT(each.operand_gradients, IsEmpty()) << each.op;
+        EXPECT_THAT(each.result_gradients, IsEmpty()) << each.op;
+    }
+}
+
 TEST_F(PlanTest, KnowsTheMemoryOfEveryDevice) {
     const auto devices = plan.devices();
     ASSERT_EQ(devices.size(), 4U);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <partita/search.h>
 
+#include <algorithm>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -28,6 +29,45 @@ struct FindPlan : testing::Test {
 
     [[nodiscard]] SearchResult find() const { return find_plan(model, machine, options); }
 };
+
+TEST_F(FindPlan, PricedAgainItsDecisionsAreTheSamePlan) {
+    options.micro_batches = 1;
+    options.schedule = Schedule::none;
+    const Plan found = find().plan();
+    const Plan priced =
+        price(model, machine, found.ops(),
+              {.mode = Mode::training, .micro_batches = 1, .schedule = Schedule::none});
+    EXPECT_EQ(priced.value(), found.value());
+    EXPECT_EQ(priced.ops(), found.ops());
+    EXPECT_THAT(priced.verify(model), IsEmpty());
+}
+
+TEST_F(FindPlan, PricesADecisionThatIsChangedAndRefusesAnIllegalOne) {
+    options.searchers = {"single-device"};
+    std::vector<OpPlan> ops = find().plan().ops();
+    const PlanOptions training{.mode = Mode::training};
+    const Time before = price(model, machine, ops, training).value();
+    const auto conv = std::ranges::find(ops, "/left/Conv", &OpPlan::name);
+    ASSERT_NE(conv, ops.end());
+    const std::vector<int> own = conv->devices;
+    conv->devices = {own[0] == 0 ? 1 : 0};
+    EXPECT_GT(price(model, machine, ops, training).value(), before);  // its operands travel
+    conv->degrees = {{"no-such-factor", 2}};
+    EXPECT_THAT([&] { static_cast<void>(price(model, machine, ops, training)); },
+                testing::ThrowsMessage<InputError>(testing::HasSubstr("/left/Conv")));
+    ops.erase(conv);
+    EXPECT_THAT([&] { static_cast<void>(price(model, machine, ops, training)); },
+                testing::ThrowsMessage<InputError>(testing::HasSubstr("/left/Conv")));
+}
+
+TEST(ModelOfAGraph, TakesTheOptionsOfAFile) {
+    const Model model(tests::mlp(8), {.precision = DType::bfloat16});
+    for (const OpInfo& op : model.ops()) {
+        if (op.type != "Parameter") continue;
+        EXPECT_EQ(model.tensor(op.results[0]).dtype, DType::bfloat16) << op.name;
+    }
+    EXPECT_NE(model.digest(), Model(tests::mlp(8)).digest());
+}
 
 TEST_F(FindPlan, ProgressIsMonotone) {
     std::vector<Progress> seen;

@@ -261,7 +261,8 @@ struct SearchResult {
 /// some to begin with), priced without any search; of the options those count that say how an
 /// iteration goes. What an OpPlan does not say is not done: recomputing, fetching parameters again,
 /// adding up gradients before they are reduced. The plan may need more memory than there is
-/// (Plan::devices). Throws InputError naming the op for a decision that is missing, unknown or illegal, and what find_plan() throws.
+/// (Plan::devices). Throws InputError naming the op for a decision that is missing, unknown or
+/// illegal, and what find_plan() throws.
 [[nodiscard]] Plan price(const Model& model, const Machine& machine, const std::vector<OpPlan>& ops,
                          const PlanOptions& options = {});
 

@@ -6,10 +6,10 @@ NB_MODULE(_core, m) {
     m.doc() = "Partita's library; use it through the package partita.";
     const nanobind::exception<std::runtime_error> error(m, "Error", PyExc_Exception);
     // The most general first: nanobind asks the last one first.
-    nanobind::exception<InputError>(m, "InputError", error.ptr());
-    nanobind::exception<UsageError>(m, "UsageError", error.ptr());
-    nanobind::exception<MismatchError>(m, "MismatchError", error.ptr());
-    nanobind::exception<DeviceError>(m, "DeviceError", error.ptr());
+    const nanobind::exception<InputError> input_error(m, "InputError", error.ptr());
+    const nanobind::exception<UsageError> usage_error(m, "UsageError", error.ptr());
+    const nanobind::exception<MismatchError> mismatch_error(m, "MismatchError", error.ptr());
+    const nanobind::exception<DeviceError> device_error(m, "DeviceError", error.ptr());
     python::bind_model(m);
     python::bind_plan(m);
     python::bind_search(m);

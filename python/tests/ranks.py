@@ -14,7 +14,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -38,7 +39,7 @@ def run(world: int, function: Callable, *args: Any, seconds: float = 600) -> lis
     """What the function returns on each rank. The processes are forks: they have what is there."""
     context = mp.get_context("fork")
     answers = context.SimpleQueue()
-    port = _free_port()
+    port = free_port()
     processes = [context.Process(target=_rank, args=(rank, world, port, function, args, answers),
                                  daemon=True) for rank in range(world)]
     for process in processes:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
+import pathlib
+import re
+import subprocess
+import sys
 
 import modules
 import pytest
@@ -240,6 +245,21 @@ def test_without_a_process_group_it_says_what_to_do():
     plan = partita.plan(case.model, machine, evaluations=5, **case.options()).plan
     with pytest.raises(partita.UsageError, match="torchrun"):
         case.planned(machine, plan).apply(case.module)
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    ("2 gpt.py strategy=pp=2 micro_batches=4 schedule=1f1b", "2 stages.*step 4: loss.*fsdp .* ms"),
+    ("2 fine_tuning.py", "2 parameters trained, body as before"),
+])
+def test_examples_run(arguments, says):
+    count, script, *options = arguments.split()
+    script = pathlib.Path(os.environ["PARTITA_SOURCE"]) / "examples/python" / script
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={count}",
+         f"--master-port={ranks.free_port()}", str(script), *options],
+        check=False, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert re.search(says, result.stdout, re.DOTALL), result.stdout
 
 
 def _plan_together(case: Case) -> str:

@@ -262,6 +262,53 @@ def test_examples_run(arguments, says):
     assert re.search(says, result.stdout, re.DOTALL), result.stdout
 
 
+class Odds(torch.nn.Module):
+    """A parameter that nothing reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.unused = torch.nn.Linear(8, 4), torch.nn.Linear(3, 3)
+
+    def forward(self, x, y):
+        return torch.nn.functional.cross_entropy(self.layer(x), y)
+
+
+def _odds(case: Case, odds: partita.torch.Planned, module: Odds, file: str) -> dict[str, str]:
+    said = {"state": " ".join(odds.apply(module).full_state_dict())}
+    loaded = partita.torch.load(case.module, case.args, file)
+    said["loaded"] = str(loaded.plan.value_ps)
+    try:
+        loaded.apply(case.module).eval()
+    except partita.UsageError as error:
+        said["eval"] = str(error)
+    return said
+
+
+def test_odds_and_ends(tmp_path):
+    machine = partita.Machine.load("cpu:2")
+    case, module = case_of("dropout"), Odds()
+    plan = partita.plan(case.model, machine, searcher="data-parallel", evaluations=5,
+                        **case.options()).plan
+    plan.save(tmp_path / "plan.json")
+    odds = partita.torch.plan(module, (torch.randn(4, 8), torch.tensor([0, 1, 2, 3])),
+                              machine=machine, searcher="single-device")
+    with pytest.raises(partita.MismatchError, match="not one of this module"):
+        partita.torch.load(module, (torch.randn(4, 8), torch.tensor([0, 1, 2, 3])), plan)
+    for said in ranks.run(2, _odds, case, odds, module, str(tmp_path / "plan.json")):
+        assert set(said["state"].split()) == set(module.state_dict())
+        assert said["loaded"] == str(plan.value_ps)
+        assert "module.eval()" in said["eval"]
+
+
+def test_labels_that_a_mean_leaves_out_are_refused():
+    """Else a part would divide by a number that it does not know."""
+    captured = partita.torch.capture(Odds(), (torch.randn(4, 8), torch.tensor([0, 1, 2, 3])))
+    loss = next(op for op in captured.ops if op.node.startswith("cross_entropy"))
+    assert loss.run(None, torch.zeros(4, 4), torch.tensor([0, 1, 2, 3])).shape == (4,)
+    with pytest.raises(partita.InputError, match="-100"):
+        loss.run(None, torch.zeros(4, 4), torch.tensor([0, 1, -100, 3]))
+
+
 def _plan_together(case: Case) -> str:
     return partita.torch.plan(case.module, case.args, machine="cpu:2", searcher="mcmc",
                               time_limit=0.3).plan.json()

@@ -14,6 +14,7 @@ The module is traced by torch.export with the given arguments; the plan is for t
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any
 
 import torch
@@ -25,7 +26,8 @@ from partita.torch.capture import Captured, capture
 from partita.torch.comparison import Measured, as_table, measure
 from partita.torch.parallel import ParallelModule
 
-__all__ = ["Captured", "Measured", "ParallelModule", "Planned", "as_table", "capture", "plan", "price"]
+__all__ = ["Captured", "Measured", "ParallelModule", "Planned", "as_table", "capture", "load", "plan",
+           "price"]
 
 
 class Planned:
@@ -87,10 +89,6 @@ def _of_rank_0(text: str) -> str:
     return bytes(data.tolist()).decode()
 
 
-def _model(captured: Captured, precision: str | None) -> partita.Model:
-    return partita.Model(captured.graph, precision=precision)
-
-
 def _options(captured: Captured, options: dict[str, Any]) -> dict[str, Any]:
     options = dict(options)
     options.setdefault("mode", "training")
@@ -121,7 +119,7 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
     wrong options and where no plan fits.
     """
     captured = capture(module, args, kwargs)
-    model = _model(captured, None)
+    model = partita.Model(captured.graph)
     target = _machine(machine)
     if not _dist.is_initialized() or _dist.get_world_size() == 1:
         result = partita.plan(model, target, start=start, progress=progress,
@@ -148,7 +146,23 @@ def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
           **options: Any) -> Planned:
     """The plan that these decisions make (partita.price)."""
     captured = capture(module, args, kwargs)
-    model = _model(captured, None)
+    model = partita.Model(captured.graph)
     target = _machine(machine)
     found = partita.price(model, target, ops, **_options(captured, options))
     return Planned(captured, model, target, found, None)
+
+
+def load(module: _nn.Module, args: tuple, plan: str | os.PathLike | partita.Plan,
+         kwargs: dict[str, Any] | None = None) -> Planned:
+    """A plan that was saved (Plan.save()), or its file, for the module it was made for, called with
+    arguments of the same shapes.
+
+    Raises MismatchError that says what differs for another module.
+    """
+    captured = capture(module, args, kwargs)
+    model = partita.Model(captured.graph)
+    known = plan if isinstance(plan, partita.Plan) else partita.Plan.load(plan)
+    faults = known.verify(model)
+    if faults:
+        raise partita.MismatchError(f"the plan is not one of this module: {faults[0]}")
+    return Planned(captured, model, known.machine, known, None)

@@ -121,6 +121,10 @@ class Builder:
     def fail(self, why: str) -> _core.InputError:
         return _unsupported(self.node, why)
 
+    @property
+    def is_random(self) -> bool:
+        return self._draws > 0
+
     def next_draw(self) -> int:
         self._draws += 1
         return self._draws
@@ -188,7 +192,7 @@ class Captured:
 
     graph: _core.Graph
     ops: list[LocalOp]
-    parameters: dict[str, str]            # tensor of the graph: qualified name; equal here
+    parameters: list[str]                 # qualified names, tensors of the graph
     trained: frozenset[str]               # of those
     turned: frozenset[str]                # weights [out in] that the graph has as [in out]
     buffers: list[str]                    # qualified names, tensors of the graph
@@ -197,6 +201,7 @@ class Captured:
     results: list[Value]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    is_training: bool = True              # what is computed depends on train() and eval(), and that was said
     numbers: Numbers = field(default_factory=Numbers)
     updates: list[tuple[str, Value]] = field(default_factory=list)    # buffers that calls renew
     counters: list[tuple[str, float]] = field(default_factory=list)   # buffers that calls count up
@@ -220,7 +225,7 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
     builder.turned = _turned(program, {
         placeholder: first_name[id(known[target])]
         for placeholder, target in signature.inputs_to_parameters.items()})
-    captured = Captured(builder.graph, builder.ops, {}, frozenset(), builder.turned, [], builder.constants, [], [],
+    captured = Captured(builder.graph, builder.ops, [], frozenset(), builder.turned, [], builder.constants, [], [],
                         program.call_spec.in_spec, program.call_spec.out_spec)
     trained = set()
     used = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
@@ -235,7 +240,7 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
         if name not in captured.parameters:
             builder.graph.parameter(name, list(shape), builder.dtype_name(parameter.dtype))
             builder._names.add(name)
-            captured.parameters[name] = name
+            captured.parameters.append(name)
             if parameter.requires_grad:
                 trained.add(name)
         values[placeholder] = Value(name, shape, parameter.dtype)
@@ -319,6 +324,7 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                 captured.results.append(builder.named(value))
     captured.loss_scale = builder.loss_scale
     captured.numbers = builder.numbers
+    captured.is_training = builder.is_random or bool(builder.updates)
     captured.updates, captured.counters = builder.updates, builder.counters
     for name in dict.fromkeys(value.name for value in captured.needed()):
         builder.graph.output(name)
@@ -364,7 +370,7 @@ def _drop_dead(captured: Captured) -> None:
             kept.append(op)
             needed.update(op.operands)
     captured.ops[:] = reversed(kept)
-    captured.parameters = {name: name for name in captured.parameters if name in needed}
+    captured.parameters = [name for name in captured.parameters if name in needed]
     counted = {name for name, _ in captured.counters}
     captured.buffers = [name for name in captured.buffers if name in needed or name in counted]
     captured.trained = frozenset(name for name in captured.trained if name in needed)

@@ -256,6 +256,17 @@ class Lstm(nn.Module):
         return F.cross_entropy(self.head(y).flatten(0, 1), labels.flatten())
 
 
+class Masked(nn.Module):
+    """A mask that all samples share, in calls by keyword too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 24), nn.Linear(24, 16)
+
+    def forward(self, x, mask, y):
+        return F.mse_loss(self.second(torch.tanh(self.first(x)).masked_fill(mask, 0.0)), y)
+
+
 def _words(*shape: int, below: int) -> torch.Tensor:
     return torch.randint(0, below, shape)
 

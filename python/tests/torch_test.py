@@ -262,6 +262,26 @@ def test_examples_run(arguments, says):
     assert re.search(says, result.stdout, re.DOTALL), result.stdout
 
 
+def _masked(planned: partita.torch.Planned, module: torch.nn.Module, args: tuple) -> float:
+    plain = copy.deepcopy(module)
+    plain(*args).backward()
+    parallel = planned.apply(module)
+    parallel.step(*args)
+    return _distance(parallel.gradients(), {
+        name: each.grad for name, each in plain.named_parameters()})
+
+
+def test_an_argument_may_have_no_batch():
+    torch.manual_seed(3)
+    module, machine = modules.Masked(), partita.Machine.load("cpu:2")
+    args = (torch.randn(8, 16), torch.rand(24) < 0.5, torch.randn(8, 16))
+    planned = partita.torch.plan(module, args, machine=machine, unbatched=["mask"], micro_batches=4,
+                                 strategy="dp=2")
+    assert max(ranks.run(2, _masked, planned, module, args)) < TOLERANCE
+    with pytest.raises(partita.UsageError, match="'msk'.*mask"):
+        partita.torch.capture(module, args, unbatched=["msk"])
+
+
 class Odds(torch.nn.Module):
     """A parameter that nothing reads."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -106,11 +107,12 @@ def _machine(machine: str | partita.Machine) -> partita.Machine:
 
 
 def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = None, *,
-         machine: str | partita.Machine, start: partita.Plan | None = None, progress: Any = None,
-         **options: Any) -> Planned:
+         machine: str | partita.Machine, unbatched: Sequence[str] = (),
+         start: partita.Plan | None = None, progress: Any = None, **options: Any) -> Planned:
     """Searches how `module`, called with these arguments, runs best on `machine`.
 
-    args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor. machine:
+    args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor but of the
+    arguments that `unbatched` names. machine:
     a partita.Machine, or what Machine.load() takes. Other keywords: as partita.plan(), with
     mode="training" unless said. Parameters that need no gradient are frozen. Where there is a process
     group already, rank 0 searches and all get its plan.
@@ -118,7 +120,7 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
     Raises InputError that names module, call and remedy for what cannot be planned, UsageError for
     wrong options and where no plan fits.
     """
-    captured = capture(module, args, kwargs)
+    captured = capture(module, args, kwargs, unbatched)
     model = partita.Model(captured.graph)
     target = _machine(machine)
     if not _dist.is_initialized() or _dist.get_world_size() == 1:
@@ -143,9 +145,9 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
 
 def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
           machine: str | partita.Machine, kwargs: dict[str, Any] | None = None,
-          **options: Any) -> Planned:
+          unbatched: Sequence[str] = (), **options: Any) -> Planned:
     """The plan that these decisions make (partita.price)."""
-    captured = capture(module, args, kwargs)
+    captured = capture(module, args, kwargs, unbatched)
     model = partita.Model(captured.graph)
     target = _machine(machine)
     found = partita.price(model, target, ops, **_options(captured, options))
@@ -153,13 +155,13 @@ def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
 
 
 def load(module: _nn.Module, args: tuple, plan: str | os.PathLike | partita.Plan,
-         kwargs: dict[str, Any] | None = None) -> Planned:
+         kwargs: dict[str, Any] | None = None, unbatched: Sequence[str] = ()) -> Planned:
     """A plan that was saved (Plan.save()), or its file, for the module it was made for, called with
     arguments of the same shapes.
 
     Raises MismatchError that says what differs for another module.
     """
-    captured = capture(module, args, kwargs)
+    captured = capture(module, args, kwargs, unbatched)
     model = partita.Model(captured.graph)
     known = plan if isinstance(plan, partita.Plan) else partita.Plan.load(plan)
     faults = known.verify(model)

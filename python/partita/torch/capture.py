@@ -201,6 +201,7 @@ class Captured:
     results: list[Value]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    batched: set[str] = field(default_factory=set)  # inputs whose dim 0 is the batch
     is_training: bool = True              # what is computed depends on train() and eval(), and that was said
     numbers: Numbers = field(default_factory=Numbers)
     updates: list[tuple[str, Value]] = field(default_factory=list)    # buffers that calls renew
@@ -282,8 +283,9 @@ def _is_random(node: fx.Node) -> bool:
 
 
 def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
-            batch_dim: int = 0) -> Captured:
-    """Exports the module with these arguments, whose shapes become the graph's.
+            unbatched: Sequence[str] = ()) -> Captured:
+    """Exports the module with these arguments, whose shapes become the graph's; dim 0 of each is the batch,
+    but of those whose names `unbatched` has.
 
     Raises InputError that names module, call and remedy for what cannot be planned and run by parts.
     """
@@ -309,8 +311,11 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                 continue
             shape, dtype = tuple(node.meta["val"].shape), node.meta["val"].dtype
             if node.users:
+                has_batch = bool(shape) and node.name not in unbatched
+                if has_batch:
+                    captured.batched.add(node.name)
                 builder.graph.input(node.name, list(shape), builder.dtype_name(dtype),
-                                    batch_dim if shape else -1)
+                                    0 if has_batch else -1)
                 builder._names.add(node.name)
             captured.inputs.append((node.name if node.users else "", shape, dtype))
             found[node] = Value(node.name, shape, dtype)
@@ -322,6 +327,10 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                 if not isinstance(value, Value):
                     raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
                 captured.results.append(builder.named(value))
+    unknown = set(unbatched) - {name for name, _, _ in captured.inputs}
+    if unknown:
+        raise _core.UsageError(f"unbatched: the module has no argument '{min(unknown)}'. It has "
+                               f"{', '.join(name for name, _, _ in captured.inputs if name)}.")
     captured.loss_scale = builder.loss_scale
     captured.numbers = builder.numbers
     captured.is_training = builder.is_random or bool(builder.updates)

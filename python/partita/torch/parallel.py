@@ -62,7 +62,7 @@ class ParallelModule(nn.Module):
         self._pending: list = []  # sends of the last iteration
         self._turn = 0  # micro-batches so far, which random numbers depend on
         for name, shape, _ in captured.inputs:
-            if name and shape and shape[0] % plan.micro_batches:
+            if name in captured.batched and shape[0] % plan.micro_batches:
                 raise _core.UsageError(f"argument '{name}': {shape[0]} samples do not make "
                                        f"{plan.micro_batches} equal micro-batches. Plan with a number "
                                        "that divides them.")
@@ -279,8 +279,8 @@ class ParallelModule(nn.Module):
 
     def _micro(self, inputs: Environment) -> Iterator[Environment]:
         for index in range(self._micro_batches):
-            yield {name: value.chunk(self._micro_batches)[index] if value.dim() else value
-                   for name, value in inputs.items()}
+            yield {name: value.chunk(self._micro_batches)[index]
+                   if name in self._captured.batched else value for name, value in inputs.items()}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._inputs(args, kwargs)

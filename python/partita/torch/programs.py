@@ -234,7 +234,7 @@ class Programs:
     def _shape(self, name: str) -> tuple[int, ...]:
         """Of an input, buffer or constant, in one micro-batch."""
         for known, shape, _ in self._captured.inputs:
-            if known == name and shape:
+            if known == name and name in self._captured.batched:
                 return (shape[0] // self._micro_batches, *shape[1:])
         return tuple(self._model.tensor(name).shape)
 
@@ -243,9 +243,9 @@ class Programs:
 
     def _check_whole(self, op: LocalOp, made: list[Layout]) -> None:
         for result, dim in op.whole:
-            hull = hull(made[result])
+            around = hull(made[result])
             for part in made[result].parts:
-                if part.region[dim] != hull[dim]:
+                if part.region[dim] != around[dim]:
                     raise _core.InputError(
                         f"op '{op.name}' ({op.node}): its dim {dim} is split, which torch's kernel "
                         "cannot do by parts. Keep it whole: fix=FILE with a constraint for it.")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from partita.torch.aten.shapes import joined, reshape, sliced, transposed
-from partita.torch.aten.table import aten, one, row
+from partita.torch.aten.table import aten, row
 from partita.torch.capture import Builder, Part, Value
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from partita.torch.aten.shapes import transposed
 from partita.torch.aten.table import aten, meta, one, row
 from partita.torch.capture import Builder, Part, Value
 

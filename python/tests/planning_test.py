@@ -2,6 +2,7 @@
 """What the package offers without torch."""
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import signal
@@ -38,6 +39,27 @@ def gpt2() -> partita.Model:
 def test_importing_it_imports_no_torch():
     code = "import sys, partita; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+_USES = {
+    "onnx": "import onnx; onnx.checker.check_model(onnx.load(MODEL, load_external_data=False))",
+    "torch": "import torch; torch.zeros(2).sum()",
+    "partita": "import partita; partita.Model.load(MODEL, batch=1)",
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(_USES)), ids=" ".join)
+def test_it_lives_beside_onnx_and_torch(order):
+    """Each has a protobuf of its own, or none."""
+    found = list(pathlib.Path(os.environ["PARTITA_CACHE"]).glob("onnx-python/lib/python*/site-packages"))
+    if not found:
+        pytest.skip("no Python package onnx: scripts/setup installs it")
+    model = SOURCE / "examples/runnable/mlp/model.onnx"
+    code = f"MODEL = {str(model)!r}\n" + "\n".join(_USES[name] for name in order * 2)
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(found[0])])
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True,
+                            env={**os.environ, "PYTHONPATH": path})
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_plan_says_what_it_is(gpt2):

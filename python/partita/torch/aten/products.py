@@ -2,13 +2,14 @@
 """Matrix products and embeddings."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from partita.torch.aten.elementwise import scaled
-from partita.torch.aten.shapes import transposed
+from partita.torch.aten.shapes import reshape
 from partita.torch.aten.table import aten, meta, one, row
 from partita.torch.capture import Builder, Part, Value
 
@@ -27,9 +28,15 @@ def _plus(b: Builder, x: Value, bias: Value | None) -> Value:
 
 @row(aten.linear.default)
 def _linear(b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    turned = weight if weight.name in b.turned else transposed(b, weight, [1, 0])
-    product = _matmul(b, x, turned, tuple(meta(b).shape))
-    return _plus(b, product, bias)
+    shape = tuple(meta(b).shape)
+    if weight.name in b.turned:
+        return _plus(b, _matmul(b, x, weight, shape), bias)
+    # A weight that others read as it is, such as a tied embedding: gradients of all of them then add up
+    # where they arise.
+    rows = reshape(b, x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    product = b.emit("Gemm", [rows, weight, bias], lambda part, x, w, bias: F.linear(x, w, bias),
+                     [(rows.shape[0], shape[-1])], [x.dtype], attributes={"transB": 1})[0]
+    return reshape(b, product, shape)
 
 
 @row(aten.matmul.default, aten.mm.default, aten.bmm.default)

@@ -282,6 +282,45 @@ def test_an_argument_may_have_no_batch():
         partita.torch.capture(module, args, unbatched=["msk"])
 
 
+class TwoResults(torch.nn.Module):
+    """One of the samples, one of the weights alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.layer(x), self.layer.weight.sum(0)
+
+
+def _two_results(module: torch.nn.Module, x: torch.Tensor,
+                 plans: dict[int, partita.torch.Planned]) -> tuple[float, str]:
+    one, two = plans[1].apply(module)(x)
+    distance = max((one - module(x)[0]).abs().max(), (two - module(x)[1]).abs().max()).item()
+    try:
+        plans[2].apply(module)(x)
+        return distance, "nothing"
+    except partita.UsageError as error:
+        return distance, str(error)
+
+
+def test_results_without_samples_are_not_joined():
+    module, x = TwoResults(), torch.randn(4, 8)
+    plans = {count: partita.torch.plan(module, (x,), machine="cpu:2", micro_batches=count,
+                                       strategy="dp=2") for count in (1, 2)}
+    for distance, said in ranks.run(2, _two_results, module, x, plans):
+        assert distance < 1e-5 and "has no samples" in said
+
+
+def test_a_parameter_is_no_result():
+    class Returns(TwoResults):
+        def forward(self, x):
+            return self.layer(x), self.layer.bias
+
+    with pytest.raises(partita.InputError, match="is a parameter"):
+        partita.torch.capture(Returns(), (torch.randn(4, 8),))
+
+
 class Odds(torch.nn.Module):
     """A parameter that nothing reads."""
 

@@ -326,6 +326,9 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                 value = found[each] if isinstance(each, fx.Node) else each
                 if not isinstance(value, Value):
                     raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
+                if value.name in captured.parameters:
+                    raise _unsupported(node, f"result {each} is a parameter. Return what is computed "
+                                             "alone.")
                 captured.results.append(builder.named(value))
     unknown = set(unbatched) - {name for name, _, _ in captured.inputs}
     if unknown:

@@ -289,6 +289,11 @@ class ParallelModule(nn.Module):
         parameters = self._fetch_parameters(traffic)
         batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
         results = [_joined(each) for each in zip(*batches, strict=True)]
+        if self._captured.loss_scale is None:
+            for value, result in zip(self._captured.results, results, strict=True):
+                if tuple(result.shape) != value.shape:
+                    raise _core.UsageError(f"result '{value.name}' has no samples, and {len(batches)} "
+                                           "micro-batches each make one. Plan with one micro-batch.")
         return pytree.tree_unflatten(results, self._captured.out_spec)
 
     def step(self, *args: Any, loss: Callable[[Any], torch.Tensor] | None = None,

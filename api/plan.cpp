@@ -123,6 +123,18 @@ private:
 
 }  // namespace
 
+std::string_view to_text(Mode mode) {
+    return api::name_of(mode);
+}
+
+std::string_view to_text(Objective objective) {
+    return api::name_of(objective);
+}
+
+std::string_view to_text(Schedule schedule) {
+    return api::name_of(schedule);
+}
+
 Plan::Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 Plan Plan::load(const std::filesystem::path& file) {

@@ -155,8 +155,9 @@ Plan price(const Model& model, const Machine& machine, const std::vector<OpPlan>
                                 .scheduler = api::engine_options(options).scheduler};
     const plan::Priced priced =
         plan::price(problem, result.strategy, result.scheduler, api::listed(options));
-    return Plan(std::make_shared<const Plan::Impl>(
-        Plan::Impl{api::make_plan(model.impl().loaded, problem, result, priced, costs)}));
+    plan::Plan priced_plan = api::make_plan(model.impl().loaded, problem, result, priced, costs);
+    priced_plan.lower_bound.reset();  // nothing was searched
+    return Plan(std::make_shared<const Plan::Impl>(Plan::Impl{std::move(priced_plan)}));
 }
 
 std::vector<SearcherInfo> searchers() {

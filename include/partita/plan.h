@@ -47,6 +47,11 @@ enum class Schedule : std::uint8_t {
     zero_bubble_h1
 };
 
+/// As plan files and options spell them: "training", "step-time", "1f1b". Of no value of theirs: UsageError.
+std::string_view to_text(Mode mode);
+std::string_view to_text(Objective objective);
+std::string_view to_text(Schedule schedule);
+
 struct FactorDegree {
     std::string factor;
     int degree = 1;  ///< parts, >= 2

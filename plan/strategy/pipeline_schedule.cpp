@@ -58,6 +58,10 @@ bool splits_backward_of(Schedule schedule) {
     return row_of(schedule.kind).splits_backward;
 }
 
+std::string_view name_of(ScheduleKind kind) {
+    return row_of(kind).name;
+}
+
 std::string to_text(Schedule schedule) {
     const ScheduleRow& row = row_of(schedule.kind);
     return row.has_chunks ? fmt::format("{}:{}", row.name, schedule.chunks) : std::string(row.name);

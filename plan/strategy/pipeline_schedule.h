@@ -45,6 +45,8 @@ struct Schedule {
     friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
+/// "none", "1f1b", "interleaved".
+std::string_view name_of(ScheduleKind kind);
 /// "none", "1f1b", "interleaved:2".
 std::string to_text(Schedule schedule);
 std::optional<Schedule> schedule_from_text(std::string_view text);

@@ -101,27 +101,15 @@ Tensors are names. Shapes of results are inferred by Model(graph), which checks 
         .def("save_onnx", &Graph::save_onnx, nb::arg("file"), "An ONNX file without weights.");
 }
 
-ImportOptions import_options(const std::map<std::string, std::int64_t>& bindings,
-                             const std::map<std::string, Shape>& shapes,
-                             std::optional<std::int64_t> batch,
-                             const std::optional<std::string>& precision,
-                             const std::vector<std::string>& fuse,
-                             const std::optional<std::filesystem::path>& framework) {
-    ImportOptions options{.bindings = bindings, .shapes = shapes, .batch = batch, .fuse = fuse};
-    if (framework) options.framework = *framework;
-    if (!precision) return options;
-    if (*precision == "tf32") {
-        options.precision = DType::float32;
-        options.products = ProductType::tf32;
-    } else if (*precision == "bf16" || *precision == "fp16" || *precision == "fp32") {
-        options.precision = *precision == "bf16"   ? DType::bfloat16
-                            : *precision == "fp16" ? DType::float16
-                                                   : DType::float32;
-    } else {
-        throw UsageError(
-            fmt::format("precision '{}': unknown. There is: fp32, tf32, fp16, bf16.", *precision));
-    }
-    return options;
+ImportOptions import_options(const std::optional<std::string>& precision,
+                             const std::optional<std::string>& products,
+                             const std::vector<std::string>& fuse) {
+    ImportOptions options{.fuse = fuse};
+    if (precision) options.precision = dtype_of(*precision);
+    if (!products) return options;
+    options.products = graph::product_type_from_name(*products);
+    if (options.products) return options;
+    throw UsageError(fmt::format("products '{}': unknown. Use tf32 or float8.", *products));
 }
 
 }  // namespace
@@ -188,35 +176,41 @@ void bind_model(nb::module_& m) {
         .def(
             "__init__",
             [](Model* model, const Graph& graph, const std::optional<std::string>& precision,
-               const std::vector<std::string>& fuse) {
-                ImportOptions options = import_options({}, {}, {}, precision, fuse, {});
+               const std::optional<std::string>& products, const std::vector<std::string>& fuse) {
+                ImportOptions options = import_options(precision, products, fuse);
                 options.fused_attention = false;
                 new (model) Model(graph, options);
             },
             nb::arg("graph"), nb::kw_only(), nb::arg("precision") = nb::none(),
-            nb::arg("fuse") = std::vector<std::string>{},
-            "precision: \"fp32\", \"tf32\", \"fp16\", \"bf16\"; fuse: as the program's option.")
+            nb::arg("products") = nb::none(), nb::arg("fuse") = std::vector<std::string>{},
+            "precision: float32, float16 or bfloat16, all of the model in that; products: what "
+            "matrix products are in where that is less, tf32 or float8; fuse: as the program's "
+            "option.")
         .def_static(
             "load",
             [](const std::filesystem::path& file,
                const std::map<std::string, std::int64_t>& bindings,
                const std::map<std::string, Shape>& shapes, std::optional<std::int64_t> batch,
-               const std::optional<std::string>& precision, const std::vector<std::string>& fuse,
+               const std::optional<std::string>& precision,
+               const std::optional<std::string>& products, const std::vector<std::string>& fuse,
                const std::optional<std::filesystem::path>& framework) {
-                const ImportOptions options =
-                    import_options(bindings, shapes, batch, precision, fuse, framework);
+                ImportOptions options = import_options(precision, products, fuse);
+                options.bindings = bindings;
+                options.shapes = shapes;
+                options.batch = batch;
+                if (framework) options.framework = *framework;
                 const nb::gil_scoped_release released;
                 return Model::load(file, options);
             },
             nb::arg("file"), nb::kw_only(),
             nb::arg("bindings") = std::map<std::string, std::int64_t>{},
             nb::arg("shapes") = std::map<std::string, Shape>{}, nb::arg("batch") = nb::none(),
-            nb::arg("precision") = nb::none(), nb::arg("fuse") = std::vector<std::string>{},
-            nb::arg("framework") = nb::none(),
+            nb::arg("precision") = nb::none(), nb::arg("products") = nb::none(),
+            nb::arg("fuse") = std::vector<std::string>{}, nb::arg("framework") = nb::none(),
             R"(An .onnx file (its weights are not read) or a workload .json.
 
 bindings: values of symbolic dims by name; shapes: of inputs by name; batch: the sample dim of all
-inputs; precision: "fp32", "tf32", "fp16", "bf16"; fuse, framework: as the program's options.)")
+inputs; precision, products, fuse: as of a graph; framework: as the program's option.)")
         .def_prop_ro("name", &Model::name)
         .def_prop_ro("ops", &Model::ops, "In the order of plans.")
         .def("factors", &Model::factors, nb::arg("op"), "What an op's degrees in a plan speak of.")

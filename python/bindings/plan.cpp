@@ -21,31 +21,6 @@ std::vector<FactorDegree> degrees(const Degrees& pairs) {
     return degrees;
 }
 
-std::string word(Mode mode) {
-    return mode == Mode::training ? "training" : "inference";
-}
-
-std::string word(Objective objective) {
-    switch (objective) {
-    case Objective::latency: return "latency";
-    case Objective::step_time: return "step-time";
-    case Objective::throughput: return "throughput";
-    }
-    return {};
-}
-
-std::string word(Schedule schedule) {
-    switch (schedule) {
-    case Schedule::none: return "none";
-    case Schedule::gpipe: return "gpipe";
-    case Schedule::one_f_one_b: return "1f1b";
-    case Schedule::eager_1f1b: return "eager-1f1b";
-    case Schedule::interleaved: return "interleaved";
-    case Schedule::zero_bubble_h1: return "zb-h1";
-    }
-    return {};
-}
-
 void bind_layouts(nb::module_& m) {
     nb::class_<TensorPart>(m, "TensorPart", "What one part of an op holds of a tensor.")
         .def_ro("device", &TensorPart::device)
@@ -168,10 +143,10 @@ void bind_plan(nb::module_& m) {
     nb::class_<Plan>(m, "Plan", "Which device runs which part of which op, and in what order.")
         .def_static("load", &Plan::load, nb::arg("file"), "Reads plan.json.")
         .def_static("parse", &Plan::parse, nb::arg("json"))
-        .def_prop_ro("mode", [](const Plan& plan) { return word(plan.mode()); })
-        .def_prop_ro("objective", [](const Plan& plan) { return word(plan.objective()); })
+        .def_prop_ro("mode", [](const Plan& plan) { return to_text(plan.mode()); })
+        .def_prop_ro("objective", [](const Plan& plan) { return to_text(plan.objective()); })
         .def_prop_ro("micro_batches", &Plan::micro_batches)
-        .def_prop_ro("schedule", [](const Plan& plan) { return word(plan.schedule()); })
+        .def_prop_ro("schedule", [](const Plan& plan) { return to_text(plan.schedule()); })
         .def_prop_ro(
             "value", [](const Plan& plan) { return seconds(plan.value()); },
             "Predicted seconds of the iteration (of the objective throughput: per batch).")
@@ -208,7 +183,7 @@ void bind_plan(nb::module_& m) {
             "export", &Plan::export_as, nb::arg("format"), nb::arg("model"),
             "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\".")
         .def("__repr__", [](const Plan& plan) {
-            return fmt::format("<partita.Plan {} of {} ops: {}>", word(plan.mode()),
+            return fmt::format("<partita.Plan {} of {} ops: {}>", to_text(plan.mode()),
                                plan.ops().size(), to_text(plan.value()));
         });
 }

@@ -49,6 +49,22 @@ class Convnet(nn.Module):
         return F.cross_entropy(self.body(x), y)
 
 
+class Residual(nn.Module):
+    """What is changed in place, and read again afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 10)
+
+    def forward(self, x, y):
+        hidden = self.first(x)
+        F.relu(hidden, inplace=True)
+        again = hidden.clone()
+        again += x
+        F.silu(again, inplace=True)
+        return F.mse_loss(self.second(again + hidden), y)
+
+
 class Unet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -276,6 +292,7 @@ CASES = {
     "frozen": (Frozen, lambda: (torch.randn(8, 32), torch.randn(8, 10))),
     "dropout": (Dropping, lambda: (torch.randn(8, 32), torch.randn(8, 10))),
     "convnet": (Convnet, lambda: (torch.randn(8, 3, 16, 16), _words(8, below=4))),
+    "residual": (Residual, lambda: (torch.randn(8, 32), torch.randn(8, 10))),
     "unet": (Unet, lambda: (torch.randn(4, 3, 16, 16), torch.randn(4, 2, 16, 16))),
     "gpt": (Gpt, lambda: (_words(8, 16, below=96), _words(8, 16, below=96))),
     "llama": (Llama, lambda: (_words(4, 8, below=64), _words(4, 8, below=64))),

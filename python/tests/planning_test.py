@@ -94,6 +94,7 @@ def test_what_a_strategy_costs_is_what_the_search_says(seed):
                          searcher="mcmc", evaluations=200, seed=seed).plan
     priced = partita.price(model, machine, found.ops, mode="training")
     assert priced.value_ps == found.value_ps
+    assert priced.lower_bound is None  # nothing was searched
     assert random_plan(model, machine, seed, mode="training").verify(model) == []
 
 

@@ -140,7 +140,8 @@ def test_forms_of_parallelism_do_too(strategy):
 
 
 @pytest.mark.parametrize(("schedule", "stage", "order"), [
-    ("gpipe", 0, "F0 F1 F2 B0 B1 B2"), ("1f1b", 0, "F0 F1 B0 F2 B1 B2"), ("1f1b", 1, "F0 B0 F1 B1 F2 B2")])
+    ("gpipe", 0, "F0 F1 F2 B0 B1 B2"), ("1f1b", 0, "F0 F1 B0 F2 B1 B2"), ("1f1b", 1, "F0 B0 F1 B1 F2 B2"),
+    ("eager-1f1b", 0, "F0 F1 F2 B0 B1 B2")])
 def test_schedules_are_those_of_the_papers(schedule, stage, order):
     found = " ".join(f"{'F' if turn.is_forward else 'B'}{turn.micro_batch}"
                      for turn in turns(schedule, 3, stage, 2))
@@ -161,7 +162,7 @@ def _step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[flo
     return abs(found.item() / loss.item() - 1), _distance(parallel.gradients(), wanted)
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "eager-1f1b"])
 @pytest.mark.parametrize(("strategy", "micro_batches"), [
     ("dp=2,pp=2", 4), ("pp=4", 8), ("pp=2,tp=2", 4), ("dp=2,tp=2", 4), ("dp=4,zero=2", 2)])
 def test_a_step_of_micro_batches_is_one_of_the_batch(strategy, micro_batches, schedule):
@@ -170,6 +171,24 @@ def test_a_step_of_micro_batches_is_one_of_the_batch(strategy, micro_batches, sc
     plan = partita.plan(case.model, machine, strategy=strategy, micro_batches=micro_batches,
                         schedule=schedule, evaluations=20, **case.options()).plan
     for loss, gradients in ranks.run(4, _step, case, machine, plan):
+        assert loss < TOLERANCE and gradients < TOLERANCE
+
+
+def _moved(ops: list[partita.OpPlan], name: str, devices: list[int]) -> list[partita.OpPlan]:
+    at = next(number for number, op in enumerate(ops) if op.name == name)
+    ops[at] = partita.OpPlan(name, ops[at].type, [], devices)
+    return ops
+
+
+@pytest.mark.parametrize("keeper", [0, 1])
+def test_a_weight_that_two_stages_read_may_lie_on_either(keeper):
+    """From the later one it goes against the stream, with every micro-batch."""
+    case = case_of("gpt")
+    machine = partita.Machine.load("cpu:2")
+    policy = {"micro_batches": 4, "schedule": "1f1b", **case.options()}
+    found = partita.plan(case.model, machine, strategy="pp=2", evaluations=20, **policy).plan
+    plan = partita.price(case.model, machine, _moved(found.ops, "wte.weight", [keeper]), **policy)
+    for loss, gradients in ranks.run(2, _step, case, machine, plan):
         assert loss < TOLERANCE and gradients < TOLERANCE
 
 
@@ -267,6 +286,7 @@ def _masked(planned: partita.torch.Planned, module: torch.nn.Module, args: tuple
     plain(*args).backward()
     parallel = planned.apply(module)
     parallel.step(*args)
+    assert [row.name for row in planned.compare_with(module, args, ("ddp",), steps=1)] == ["plan", "ddp"]
     return _distance(parallel.gradients(), {
         name: each.grad for name, each in plain.named_parameters()})
 
@@ -291,6 +311,79 @@ class TwoResults(torch.nn.Module):
 
     def forward(self, x):
         return self.layer(x), self.layer.weight.sum(0)
+
+
+class Evaluated(torch.nn.Module):
+    """Does otherwise in evaluation; no loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8),
+                                        torch.nn.ReLU(inplace=True), torch.nn.Dropout(0.5))
+
+    def forward(self, x):
+        return self.body(x).mean((2, 3))
+
+
+def _evaluate(planned: partita.torch.Planned, module: torch.nn.Module,
+              x: torch.Tensor) -> tuple[float, bool, str]:
+    parallel = planned.apply(module)
+    result = parallel(x)
+    try:
+        parallel.step(x)
+        said = "nothing"
+    except partita.UsageError as error:
+        said = str(error)
+    return (result - module(x)).abs().max().item(), result.requires_grad, said
+
+
+@pytest.mark.parametrize("options", [
+    {"searcher": "data-parallel"}, {"micro_batches": 2}, {"searcher": "mcmc", "evaluations": 50}])
+def test_a_plan_of_inference_computes_results_alone(options):
+    module, x = Evaluated().eval(), torch.randn(4, 3, 8, 8)
+    planned = partita.torch.plan(module, (x,), machine="cpu:2", mode="inference", **options)
+    for distance, has_gradient, said in ranks.run(2, _evaluate, planned, module, x):
+        assert distance < 1e-5 and not has_gradient and "inference" in said
+
+
+def _fail_in_step(planned: partita.torch.Planned, module: torch.nn.Module, args: tuple) -> str:
+    try:
+        planned.apply(module).step(*args)
+    except Exception as error:  # whatever torch's kernel raises
+        return " ".join([str(error), *getattr(error, "__notes__", [])])
+    return "nothing"
+
+
+def test_what_fails_in_a_kernel_names_the_op():
+    case = case_of("gpt")
+    planned = partita.torch.plan(case.module, case.args, machine="cpu:1")
+    tokens = torch.full_like(case.args[0], 1000)
+    said, = ranks.run(1, _fail_in_step, planned, case.module, (tokens, case.args[1]))
+    assert "wte/embedding" in said
+
+
+def test_a_step_without_a_loss_is_refused():
+    module, x = TwoResults(), torch.randn(4, 8)
+    planned = partita.torch.plan(module, (x,), machine="cpu:1")
+    said, = ranks.run(1, _fail_in_step, planned, module, (x,))
+    assert "loss=" in said
+
+
+def _apply(planned: partita.torch.Planned, module: torch.nn.Module) -> str:
+    try:
+        planned.apply(module)
+    except partita.UsageError as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"recompute": "full"}, "recompute"), ({"clip_norm": 1.0}, "clip_grad_norm_")])
+def test_what_of_a_plan_would_be_left_out_is_refused(options, says):
+    case = case_of("gpt")
+    planned = partita.torch.plan(case.module, case.args, machine="cpu:1", evaluations=5, **options)
+    said, = ranks.run(1, _apply, planned, case.module)
+    assert says in said
 
 
 def _two_results(module: torch.nn.Module, x: torch.Tensor,
@@ -322,18 +415,20 @@ def test_a_parameter_is_no_result():
 
 
 class Odds(torch.nn.Module):
-    """A parameter that nothing reads."""
+    """A parameter that nothing reads, a buffer that is not saved."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.unused = torch.nn.Linear(8, 4), torch.nn.Linear(3, 3)
+        self.register_buffer("scale", torch.tensor(2.0), persistent=False)
 
     def forward(self, x, y):
-        return torch.nn.functional.cross_entropy(self.layer(x), y)
+        return torch.nn.functional.cross_entropy(self.layer(x * self.scale), y)
 
 
 def _odds(case: Case, odds: partita.torch.Planned, module: Odds, file: str) -> dict[str, str]:
-    said = {"state": " ".join(odds.apply(module).full_state_dict())}
+    parallel = odds.apply(module)
+    said = {"state": " ".join(parallel.full_state_dict()), "own": " ".join(parallel.state_dict())}
     loaded = partita.torch.load(case.module, case.args, file)
     said["loaded"] = str(loaded.plan.value_ps)
     try:
@@ -355,6 +450,7 @@ def test_odds_and_ends(tmp_path):
         partita.torch.load(module, (torch.randn(4, 8), torch.tensor([0, 1, 2, 3])), plan)
     for said in ranks.run(2, _odds, case, odds, module, str(tmp_path / "plan.json")):
         assert set(said["state"].split()) == set(module.state_dict())
+        assert "scale" not in said["own"]
         assert said["loaded"] == str(plan.value_ps)
         assert "module.eval()" in said["eval"]
 

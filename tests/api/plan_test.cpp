@@ -39,6 +39,11 @@ TEST_F(PlanTest, SaysHowItWasMade) {
     EXPECT_EQ(plan.objective(), Objective::step_time);
     EXPECT_EQ(plan.micro_batches(), 2);
     EXPECT_EQ(plan.schedule(), Schedule::none);
+    EXPECT_EQ(to_text(plan.mode()), "training");
+    EXPECT_EQ(to_text(plan.objective()), "step-time");
+    EXPECT_EQ(to_text(plan.schedule()), "none");
+    EXPECT_EQ(to_text(Schedule::eager_1f1b), "eager-1f1b");
+    EXPECT_THROW(static_cast<void>(to_text(Schedule{99})), UsageError);
     EXPECT_GT(plan.value(), Time{0});
     EXPECT_LE(plan.lower_bound(), plan.value());
     EXPECT_EQ(cost::digest(plan.machine().impl().machine), cost::digest(machine.impl().machine));

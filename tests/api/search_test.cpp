@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -38,6 +39,7 @@ TEST_F(FindPlan, PricedAgainItsDecisionsAreTheSamePlan) {
         price(model, machine, found.ops(),
               {.mode = Mode::training, .micro_batches = 1, .schedule = Schedule::none});
     EXPECT_EQ(priced.value(), found.value());
+    EXPECT_EQ(priced.lower_bound(), std::nullopt);
     EXPECT_EQ(priced.ops(), found.ops());
     EXPECT_THAT(priced.verify(model), IsEmpty());
 }

@@ -62,8 +62,7 @@ class Planned:
         return measure(self, module, args, ways, steps)
 
     def __repr__(self) -> str:
-        lines = [repr(self.plan), str(self.plan.description(self.model))]
-        return "\n".join(lines)
+        return f"{self.plan!r}\n{self.plan.description(self.model)}"
 
 
 def _check_same_plan(plan: partita.Plan) -> None:
@@ -112,10 +111,9 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
     """Searches how `module`, called with these arguments, runs best on `machine`.
 
     args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor but of the
-    arguments that `unbatched` names. machine:
-    a partita.Machine, or what Machine.load() takes. Other keywords: as partita.plan(), with
-    mode="training" unless said. Parameters that need no gradient are frozen. Where there is a process
-    group already, rank 0 searches and all get its plan.
+    arguments that `unbatched` names. machine: a partita.Machine, or what Machine.load() takes. Other
+    keywords: as partita.plan(), with mode="training" unless said. Parameters that need no gradient are
+    frozen. Where there is a process group already, rank 0 searches and all get its plan.
 
     Raises InputError that names module, call and remedy for what cannot be planned, UsageError for
     wrong options and where no plan fits.
@@ -135,11 +133,12 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
                                   **_options(captured, options))
             said = result.plan.json()
         except BaseException as error:  # the others must not wait for it
-            _of_rank_0(f"!{error}")
+            _of_rank_0(f"!{type(error).__name__} {error}")
             raise
     said = _of_rank_0(said)
     if said.startswith("!"):
-        raise partita.UsageError(f"rank 0: {said[1:]}")
+        kind, _, why = said[1:].partition(" ")
+        raise getattr(partita, kind, partita.Error)(f"rank 0: {why}")
     return Planned(captured, model, target, partita.Plan.parse(said), result)
 
 

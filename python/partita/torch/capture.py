@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A torch module as a graph that Partita plans, with what each of its ops does to local parts.
 
-torch.export gives the ATen calls of the module; aten.py says each of them in operators of ONNX. Names
+torch.export gives the ATen calls of the module; aten/ says each of them in operators of ONNX. Names
 are those of the module: parameters and buffers by their qualified names, ops by the path of the
 module that calls them.
 """
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,173 +17,8 @@ import torch.utils._pytree as pytree
 from torch import fx, nn
 
 from partita import _core
-from partita.torch.regions import Region, shape_of
-
-_DTYPES = {
-    torch.float32: "float32", torch.float64: "float64", torch.float16: "float16",
-    torch.bfloat16: "bfloat16", torch.int64: "int64", torch.int32: "int32", torch.int16: "int16",
-    torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool",
-}
-
-
-@dataclass(frozen=True)
-class Part:
-    """Where a rank's part of an op lies: regions of operands (None: it holds nothing of that one) and
-    of results."""
-
-    operands: tuple[Region | None, ...]
-    results: tuple[Region, ...]
-
-    def shape(self, result: int = 0) -> tuple[int, ...]:
-        return shape_of(self.results[result])
-
-
-Run = Callable[..., Any]  # (part, *operands) -> a tensor, or one for each result
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the graph."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    constant: torch.Tensor | None = None  # known when the module was captured
-
-
-@dataclass(frozen=True)
-class LocalOp:
-    """An op of the graph, and what it does to parts."""
-
-    name: str
-    operands: tuple[str, ...]  # tensors; "": left out
-    results: tuple[str, ...]
-    run: Run
-    whole: tuple[tuple[int, int], ...] = ()  # (result, dim): run() needs all of that dim
-    node: str = ""                           # the call of the module that it is part of
-
-
-def _unsupported(node: fx.Node, why: str) -> _core.InputError:
-    path = _path(node)
-    where = f"{path}: {node.name}" if path else node.name
-    return _core.InputError(f"{where} ({node.target}): {why}")
-
-
-def _path(node: fx.Node) -> str:
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return stack[-1][0] if stack else ""
-
-
-class Numbers:
-    """Random numbers of elements, the same however a tensor is cut: each is made of the number of the
-    element, the call, the micro-batch and the iteration."""
-
-    def __init__(self) -> None:
-        self.seed = 0
-        self.turn = 0  # counts forward passes of micro-batches
-
-    def uniform(self, draw: int, region: Region, shape: tuple[int, ...]) -> torch.Tensor:
-        """In [0, 1), for the elements of a region."""
-        number = torch.zeros((), dtype=torch.int64)
-        for dim, ranges in enumerate(region):
-            places = torch.cat([torch.arange(*each) for each in ranges])
-            number = number.unsqueeze(-1) * shape[dim] + places
-        mixed = _mix(number + _mix(torch.tensor(self.seed * 1000003 + draw) + _mix(
-            torch.tensor(self.turn))))
-        return (mixed & ((1 << 24) - 1)).to(torch.float32) / (1 << 24)
-
-
-def _mix(x: torch.Tensor) -> torch.Tensor:
-    """SplitMix64's finalizer (Steele et al., OOPSLA 2014), in wrapping 64-bit integers."""
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * -4658895280553007687
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * -7723592293110705685
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
-
-
-class Builder:
-    """What aten.py writes to."""
-
-    def __init__(self, name: str) -> None:
-        self.numbers = Numbers()
-        self._draws = 0
-        self.turned: frozenset[str] = frozenset()
-        self.buffers: set[str] = set()
-        self.updates: list[tuple[str, Value]] = []    # of buffers, by results
-        self.counters: list[tuple[str, float]] = []   # of buffers, by adding a number
-        self.graph = _core.Graph(name)
-        self.ops: list[LocalOp] = []
-        self.constants: dict[str, torch.Tensor] = {}
-        self.node: fx.Node | None = None
-        self.loss: fx.Node | None = None    # the call that reduces all to the module's one result
-        self.loss_scale: float | None = None  # what its sum is multiplied by
-        self._names: set[str] = set()
-
-    def fail(self, why: str) -> _core.InputError:
-        return _unsupported(self.node, why)
-
-    @property
-    def is_random(self) -> bool:
-        return self._draws > 0
-
-    def next_draw(self) -> int:
-        self._draws += 1
-        return self._draws
-
-    def reduces_to_loss(self, scale: float) -> bool:
-        """Is this call the loss? Then it is left unreduced in the graph, whose losses add up: so
-        micro-batches pass one by one, and devices hold parts of it."""
-        if self.node is not self.loss:
-            return False
-        self.loss_scale = scale
-        return True
-
-    def _unique(self, name: str) -> str:
-        unique, number = name, 1
-        while unique in self._names:
-            number += 1
-            unique = f"{name}_{number}"
-        self._names.add(unique)
-        return unique
-
-    def _base(self) -> str:
-        path = _path(self.node).replace(".", "/")
-        return f"{path}/{self.node.name}" if path else self.node.name
-
-    def integers(self, values: Sequence[int]) -> Value:
-        name = self.graph.integers(self._unique(self._base() + "/sizes"), list(values))
-        return Value(name, (len(values),), torch.int64)
-
-    def constant(self, tensor: torch.Tensor) -> Value:
-        """One that each rank has."""
-        name = self._unique(self._base() + "/constant")
-        self.graph.constant(name, list(tensor.shape), self.dtype_name(tensor.dtype))
-        self.constants[name] = tensor
-        return Value(name, tuple(tensor.shape), tensor.dtype, tensor)
-
-    def dtype_name(self, dtype: torch.dtype) -> str:
-        if dtype in _DTYPES:
-            return _DTYPES[dtype]
-        raise self.fail(f"elements of type {dtype} cannot be planned. Use {', '.join(_DTYPES.values())}.")
-
-    def named(self, value: Value) -> Value:
-        """A constant as a tensor of the graph."""
-        return value if value.name else self.constant(value.constant)
-
-    def emit(self, type: str, operands: Sequence[Value | None], run: Run,
-             shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype], *,
-             attributes: dict[str, Any] | None = None, hidden: Sequence[Value] = (),
-             whole: Sequence[tuple[int, int]] = ()) -> list[Value]:
-        """One op. `hidden`: operands behind the others that run() does without, such as a shape."""
-        named = [self.named(value) if value is not None else None for value in operands]
-        names = [value.name if value is not None else "" for value in named]
-        name = self._unique(self._base())
-        results = [name if number == 0 else f"{name}:{number}" for number in range(len(shapes))]
-        self.graph.add(type, names + [value.name for value in hidden],
-                       list((attributes or {}).items()), name, results)
-        self.ops.append(LocalOp(name, tuple(names), tuple(results), run, tuple(whole),
-                                self.node.name))
-        return [Value(result, tuple(shape), dtype)
-                for result, shape, dtype in zip(results, shapes, dtypes, strict=True)]
+from partita.torch.aten import TABLE
+from partita.torch.builder import Builder, LocalOp, Numbers, Value, unsupported
 
 
 @dataclass
@@ -202,13 +37,11 @@ class Captured:
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
     batched: set[str] = field(default_factory=set)  # inputs whose dim 0 is the batch
-    is_training: bool = True              # what is computed depends on train() and eval(), and that was said
+    is_training: bool = True  # was train() when captured, which its dropout or batch norm depends on
     numbers: Numbers = field(default_factory=Numbers)
-    updates: list[tuple[str, Value]] = field(default_factory=list)    # buffers that calls renew
-    counters: list[tuple[str, float]] = field(default_factory=list)   # buffers that calls count up
+    updates: list[tuple[str, Value]] = field(default_factory=list)  # buffers, and what they become
     loss_scale: float | None = None       # the one result is the sum of what the graph gives, times that
     aliases: dict[str, list[str]] = field(default_factory=dict)  # of tied parameters: other names
-
 
     def needed(self) -> list[Value]:
         """What the graph gives: the module's results, and what its buffers become."""
@@ -240,7 +73,7 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
         shape = tuple(parameter.shape)[::-1] if name in builder.turned else tuple(parameter.shape)
         if name not in captured.parameters:
             builder.graph.parameter(name, list(shape), builder.dtype_name(parameter.dtype))
-            builder._names.add(name)
+            builder.claim(name)
             captured.parameters.append(name)
             if parameter.requires_grad:
                 trained.add(name)
@@ -250,7 +83,7 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
         if placeholder not in used:
             continue
         builder.graph.constant(target, list(buffer.shape), builder.dtype_name(buffer.dtype))
-        builder._names.add(target)
+        builder.claim(target)
         captured.buffers.append(target)
         builder.buffers.add(target)
         values[placeholder] = Value(target, tuple(buffer.shape), buffer.dtype)
@@ -289,8 +122,6 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
 
     Raises InputError that names module, call and remedy for what cannot be planned and run by parts.
     """
-    from partita.torch import aten
-
     program = torch.export.export(module, args, kwargs or {})
     builder = Builder(type(module).__name__)
     # Parameters have no call that they belong to; the first node names them in errors.
@@ -316,18 +147,18 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
                     captured.batched.add(node.name)
                 builder.graph.input(node.name, list(shape), builder.dtype_name(dtype),
                                     0 if has_batch else -1)
-                builder._names.add(node.name)
+                builder.claim(node.name)
             captured.inputs.append((node.name if node.users else "", shape, dtype))
             found[node] = Value(node.name, shape, dtype)
         elif node.op == "call_function":
-            found[node] = _call(builder, node, found, aten)
+            found[node] = _call(builder, node, found)
         elif node.op == "output":
             for each in node.args[0]:
                 value = found[each] if isinstance(each, fx.Node) else each
                 if not isinstance(value, Value):
-                    raise _unsupported(node, f"result {each} is no tensor. Return tensors alone.")
+                    raise unsupported(node, f"result {each} is no tensor. Return tensors alone.")
                 if value.name in captured.parameters:
-                    raise _unsupported(node, f"result {each} is a parameter. Return what is computed "
+                    raise unsupported(node, f"result {each} is a parameter. Return what is computed "
                                              "alone.")
                 captured.results.append(builder.named(value))
     unknown = set(unbatched) - {name for name, _, _ in captured.inputs}
@@ -337,7 +168,7 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
     captured.loss_scale = builder.loss_scale
     captured.numbers = builder.numbers
     captured.is_training = builder.is_random or bool(builder.updates)
-    captured.updates, captured.counters = builder.updates, builder.counters
+    captured.updates = builder.updates
     for name in dict.fromkeys(value.name for value in captured.needed()):
         builder.graph.output(name)
     _drop_dead(captured)
@@ -353,7 +184,7 @@ def _loss_of(program: torch.export.ExportedProgram) -> fx.Node | None:
     return result if result.op == "call_function" and result.meta["val"].dim() == 0 else None
 
 
-def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any], aten: Any) -> Any:
+def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any]) -> Any:
     args = fx.map_arg(node.args, lambda each: found[each])
     kwargs = fx.map_arg(node.kwargs, lambda each: found[each])
     if node.target is operator.getitem:
@@ -366,11 +197,44 @@ def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any], aten: Any)
             result = node.target(*plain[0], **plain[1])
         return pytree.tree_map_only(
             torch.Tensor, lambda each: Value("", tuple(each.shape), each.dtype, each), result)
-    lower = aten.TABLE.get(node.target)
+    lower = TABLE.get(node.target)
+    if lower is not None:
+        return lower(builder, *args, **kwargs)
+    lower = TABLE.get(_out_of_place(node.target))
     if lower is None:
-        raise _unsupported(node, "this operator cannot be planned yet. Leave that part out of the "
-                                 "module that is planned, or write it with others.")
-    return lower(builder, *args, **kwargs)
+        raise unsupported(node, "this operator cannot be planned yet. Leave that part out of the "
+                                "module that is planned, or write it with others.")
+    changed = found[node.args[0]]
+    _check_in_place(node, changed.name in builder.buffers)
+    result = lower(builder, *args, **kwargs)
+    if changed.name in builder.buffers:
+        builder.updates.append((changed.name, result))
+    # Whoever reads the old tensor from now on finds the new one.
+    found.update({each: result for each, value in found.items() if value is changed})
+    return result
+
+
+def _out_of_place(target: Any) -> Any:
+    """aten.relu of aten.relu_; None: there is none."""
+    if not isinstance(target, torch._ops.OpOverload) or not target._schema.is_mutable:
+        return None
+    name = target._schema.name.removeprefix("aten::")
+    packet = getattr(torch.ops.aten, name.removesuffix("_"), None) if name.endswith("_") else None
+    return getattr(packet, target._overloadname, None)
+
+
+def _is_view(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and any(
+        each.alias_info is not None and not each.alias_info.is_write
+        for each in node.target._schema.returns)
+
+
+def _check_in_place(node: fx.Node, is_buffer: bool) -> None:
+    """The tensor that the call changes must be nobody else's."""
+    changed = node.args[0]
+    if (changed.op == "placeholder" and not is_buffer) or _is_view(changed) or any(map(_is_view, changed.users)):
+        raise unsupported(node, f"it changes '{changed.name}' in place, which is an argument or a "
+                                "parameter, or shares its memory with another tensor. Write it without.")
 
 
 def _drop_dead(captured: Captured) -> None:
@@ -383,6 +247,6 @@ def _drop_dead(captured: Captured) -> None:
             needed.update(op.operands)
     captured.ops[:] = reversed(kept)
     captured.parameters = [name for name in captured.parameters if name in needed]
-    counted = {name for name, _ in captured.counters}
-    captured.buffers = [name for name in captured.buffers if name in needed or name in counted]
+    renewed = {name for name, _ in captured.updates}
+    captured.buffers = [name for name in captured.buffers if name in needed or name in renewed]
     captured.trained = frozenset(name for name in captured.trained if name in needed)

@@ -13,8 +13,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from partita import _core
+from partita.torch.capture import Captured
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,6 @@ def _ddp(module: nn.Module) -> nn.Module:
 
 def _fsdp(module: nn.Module) -> nn.Module:
     """Each child of a list is gathered by itself, as FSDP2's tutorial does with layers."""
-    from torch.distributed.fsdp import fully_shard
-
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for each in module.modules():
         if isinstance(each, (nn.ModuleList, nn.Sequential)):
@@ -60,6 +60,21 @@ def _timed(step: Callable[[], None], steps: int) -> float:
     return slowest.item()
 
 
+def _share(captured: Captured, args: tuple) -> tuple:
+    """This rank's samples."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    shares = []
+    for (name, _, _), each in zip(captured.inputs, args, strict=True):
+        if name not in captured.batched:
+            shares.append(each)
+            continue
+        if each.shape[0] % world:
+            raise _core.UsageError(f"argument '{name}': {each.shape[0]} samples do not make equal shares "
+                                   f"for {world} ranks. Give a batch that they divide.")
+        shares.append(each.chunk(world)[rank])
+    return tuple(shares)
+
+
 def measure(planned: Any, module: nn.Module, args: tuple, ways: Sequence[str | tuple] = ("ddp", "fsdp"),
             steps: int = 8) -> list[Measured]:
     """The plan first, then each of the ways: "ddp", "fsdp" (FSDP2), both with a share of the batch for
@@ -75,14 +90,12 @@ def measure(planned: Any, module: nn.Module, args: tuple, ways: Sequence[str | t
         optimizer.step()
 
     rows = [Measured("plan", _timed(step_by_plan, steps), planned.plan.value)]
-    world, rank = dist.get_world_size(), dist.get_rank()
     for way in ways:
         if isinstance(way, str) and way not in WAYS:
             raise _core.UsageError(f"way '{way}': unknown. There is: {', '.join(WAYS)}; or give a name "
                                    "and a function.")
         name, make = (way, WAYS[way]) if isinstance(way, str) else way
-        share = args if not isinstance(way, str) else tuple(
-            each.chunk(world)[rank] if each.dim() else each for each in args)
+        share = args if not isinstance(way, str) else _share(planned.captured, args)
         other = make(copy.deepcopy(module))
         by_hand = torch.optim.SGD(other.parameters(), 1e-4)
 

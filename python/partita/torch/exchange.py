@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from partita.torch.moves import Groups, Layout, Move, Moves
+from partita.torch.moves import Groups, Layout, Move, Moves, Send
 
 
 class Exchange:
@@ -22,25 +22,19 @@ class Exchange:
                  groups: Groups) -> None:
         """made, needed: of the tensor, by who makes it and for who reads it. gradient,
         gradient_needed: of its gradient, by who read it and for who made it; None: it has none."""
-        self.name = name
-        self.forward = Move(made, needed, rank, dtype, groups)
-        self.backward = (Move(gradient, gradient_needed, rank, dtype, groups)
+        self.forward = Move(name, made, needed, rank, dtype, groups)
+        self.backward = (Move(name, gradient, gradient_needed, rank, dtype, groups)
                          if gradient is not None and gradient_needed is not None else None)
 
     @property
     def is_identity(self) -> bool:
         return self.forward.is_identity and (self.backward is None or self.backward.is_identity)
 
-    @property
-    def is_idle(self) -> bool:
-        """Has this rank nothing to do with it?"""
-        return self.forward.is_idle and (self.backward is None or self.backward.is_idle)
-
 
 class Traffic:
     """What goes on in one iteration of one rank."""
 
-    def __init__(self, pending: list | None = None) -> None:
+    def __init__(self, pending: list[Send] | None = None) -> None:
         """pending: sends that may go on, which must outlive the graph that autograd drops behind a
         backward: one that is dropped is never sent."""
         self.anchor = torch.zeros((), requires_grad=True)
@@ -50,84 +44,54 @@ class Traffic:
     def settle(self) -> None:
         """Waits for all sends."""
         for send in self.pending:
-            send.wait()
+            send.work.wait()
         self.pending.clear()
 
 
 class _Exchanged(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, exchange: Exchange, traffic: Traffic, anchor: torch.Tensor,
-                tensor: torch.Tensor | None) -> torch.Tensor:
-        ctx.exchange, ctx.traffic = exchange, traffic
-        moved = exchange.forward.run(tensor, traffic.pending)
-        if moved is None:
-            return anchor.new_zeros(())
-        return moved.view_as(moved) if moved is tensor else moved
-
-    @staticmethod
-    def backward(ctx, gradient: torch.Tensor):
-        move = ctx.exchange.backward
-        held = gradient if ctx.exchange.forward.is_target else None
-        moved = move.run(held, ctx.traffic.pending)
-        return None, None, None, moved
-
-
-def exchanged(exchange: Exchange, traffic: Traffic, tensor: torch.Tensor | None,
-              ) -> torch.Tensor | None:
-    """`tensor` as this rank needs it; None: it needs nothing of it."""
-    if exchange.is_identity:
-        return tensor
-    if exchange.is_idle:
-        return None
-    if exchange.backward is None or not torch.is_grad_enabled():
-        return exchange.forward.run(tensor, traffic.pending)
-    moved = _Exchanged.apply(exchange, traffic, traffic.anchor, tensor)
-    if exchange.forward.is_target:
-        return moved
-    traffic.ghosts.append(moved)
-    return None
-
-
-class _Fetched(torch.autograd.Function):
-    """Many exchanges at once, of what each has of its tensor."""
-
-    @staticmethod
-    def forward(ctx, forward: Moves, backward: Moves, traffic: Traffic, anchor: torch.Tensor,
+    def forward(ctx, exchanges: Exchanges, traffic: Traffic, anchor: torch.Tensor,
                 *tensors: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        ctx.forward_moves, ctx.backward_moves, ctx.traffic = forward, backward, traffic
-        moved = forward.run(list(tensors), traffic.pending)
+        ctx.exchanges, ctx.traffic = exchanges, traffic
+        moved = exchanges.forward.run(list(tensors), traffic.pending)
         return tuple(anchor.new_zeros(()) if result is None else
                      result.view_as(result) if result is tensor else result
                      for result, tensor in zip(moved, tensors, strict=True))
 
     @staticmethod
     def backward(ctx, *gradients: torch.Tensor):
+        exchanges, traffic = ctx.exchanges, ctx.traffic
         held = [gradient if move.is_target else None
-                for gradient, move in zip(gradients, ctx.forward_moves.moves, strict=True)]
-        moved = ctx.backward_moves.run(held, ctx.traffic.pending)
-        ctx.traffic.settle()  # nothing comes behind it
-        return None, None, None, None, *moved
+                for gradient, move in zip(gradients, exchanges.forward.moves, strict=True)]
+        moved = exchanges.backward.run(held, traffic.pending)
+        if exchanges.is_last:
+            traffic.settle()
+        return None, None, None, *moved
 
 
-class Fetches:
-    """Exchanges of one time, whose messages travel together."""
+class Exchanges:
+    """Those of one time, whose messages travel together; all of them have gradients, or none has."""
 
-    def __init__(self, exchanges: list[Exchange]) -> None:
-        self._forward = Moves([each.forward for each in exchanges])
-        self._backward = Moves([each.backward for each in exchanges if each.backward is not None])
-        self._differentiable = bool(exchanges) and exchanges[0].backward is not None
-        self.is_idle = self._forward.is_idle and self._backward.is_idle
+    def __init__(self, exchanges: list[Exchange], is_last: bool = False) -> None:
+        """is_last: nothing comes behind their backward."""
+        self.forward = Moves([each.forward for each in exchanges])
+        self.backward = Moves([each.backward for each in exchanges if each.backward is not None])
+        self.is_last = is_last
+        self.is_identity = all(each.is_identity for each in exchanges)
+        self.is_idle = not exchanges or self.forward.is_idle and self.backward.is_idle
 
     def run(self, tensors: list[torch.Tensor | None],
             traffic: Traffic) -> list[torch.Tensor | None]:
-        """As exchanged(), one for each; all of them have gradients, or none has."""
+        """Each as this rank needs it; None: it needs nothing of it."""
         if self.is_idle:
             return [None] * len(tensors)
-        if not self._differentiable or not torch.is_grad_enabled():
-            return self._forward.run(tensors, traffic.pending)
-        moved = _Fetched.apply(self._forward, self._backward, traffic, traffic.anchor, *tensors)
+        if self.is_identity:
+            return tensors
+        if not self.backward.moves or not torch.is_grad_enabled():
+            return self.forward.run(tensors, traffic.pending)
+        moved = _Exchanged.apply(self, traffic, traffic.anchor, *tensors)
         results: list[torch.Tensor | None] = []
-        for result, move in zip(moved, self._forward.moves, strict=True):
+        for result, move in zip(moved, self.forward.moves, strict=True):
             if not move.is_target:
                 traffic.ghosts.append(result)
             results.append(result if move.is_target else None)

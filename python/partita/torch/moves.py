@@ -18,7 +18,9 @@ from partita.torch import regions
 from partita.torch.regions import Region, Window
 
 
-class Part(NamedTuple):
+class Piece(NamedTuple):
+    """Pieces of a layout with equal region and summand are replicas."""
+
     device: int
     region: Region
     summand: int
@@ -28,30 +30,36 @@ class Part(NamedTuple):
 class Layout:
     """What each device holds of a tensor."""
 
-    parts: tuple[Part, ...]
+    pieces: tuple[Piece, ...]
     summands: int = 1
     combine: str = ""
 
     @staticmethod
     def of(layout: _core.TensorLayout) -> Layout:
         return Layout(
-            tuple(Part(part.device, regions.region_of(part.dims), part.summand)
+            tuple(Piece(part.device, regions.region_of(part.dims), part.summand)
                   for part in layout.parts if part.holds), layout.summands, layout.combine)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole tensor, of which some piece has the last position of each dim."""
+        dims = zip(*(piece.region for piece in self.pieces), strict=True)
+        return tuple(max((ranges[-1][1] for ranges in dim if ranges), default=0) for dim in dims)
 
     def turned(self) -> Layout:
         """Of the matrix turned over."""
-        return Layout(tuple(part._replace(region=part.region[::-1]) for part in self.parts),
+        return Layout(tuple(piece._replace(region=piece.region[::-1]) for piece in self.pieces),
                       self.summands, self.combine)
 
-    @staticmethod
-    def everywhere(shape: tuple[int, ...], devices: int) -> Layout:
-        """All of it on each device."""
-        return Layout(tuple(Part(device, regions.whole(shape), 0) for device in range(devices)))
+    def everywhere(self, devices: int) -> Layout:
+        """All of the tensor on each device."""
+        return Layout(tuple(Piece(device, regions.whole(self.shape), 0)
+                            for device in range(devices)))
 
-    def on(self, device: int) -> Part | None:
-        for part in self.parts:
-            if part.device == device:
-                return part
+    def on(self, device: int) -> Piece | None:
+        for piece in self.pieces:
+            if piece.device == device:
+                return piece
         return None
 
 
@@ -67,21 +75,21 @@ class Groups:
         return self._groups[ranks]
 
 
-class _Piece(NamedTuple):
-    """Of a move from one part into another."""
+class _Transfer(NamedTuple):
+    """What goes from one piece to another."""
 
-    source: Part
-    target: Part
+    source: Piece
+    target: Piece
     region: Region
 
 
-def _pieces(source: Layout, target: Layout) -> list[_Piece]:
+def _transfers(source: Layout, target: Layout) -> list[_Transfer]:
     """What goes from where to where, in one order on all ranks."""
-    pieces: list[_Piece] = []
-    summands: dict[int, dict[Region, list[Part]]] = {}
-    for part in source.parts:
-        summands.setdefault(part.summand, {}).setdefault(part.region, []).append(part)
-    for into in target.parts:
+    transfers: list[_Transfer] = []
+    summands: dict[int, dict[Region, list[Piece]]] = {}
+    for piece in source.pieces:
+        summands.setdefault(piece.summand, {}).setdefault(piece.region, []).append(piece)
+    for into in target.pieces:
         # Of a target in summands the first has it all, and the others hold zeros.
         if into.summand != 0:
             continue
@@ -90,199 +98,156 @@ def _pieces(source: Layout, target: Layout) -> list[_Piece]:
                 common = regions.intersection(region, into.region)
                 if common is None:
                     continue
-                here = [part for part in replicas if part.device == into.device]
+                here = [piece for piece in replicas if piece.device == into.device]
                 # Replicas share the work.
-                pieces.append(_Piece(here[0] if here else replicas[into.device % len(replicas)],
-                                     into, common))
-    return pieces
+                transfers.append(_Transfer(here[0] if here else replicas[into.device % len(replicas)],
+                                           into, common))
+    return transfers
 
 
-def _all_reduce_groups(source: Layout, target: Layout) -> list[tuple[int, ...]] | None:
-    """Groups of devices that add up what each holds, where that is the whole move."""
-    if source.summands == 1 or target.summands != 1 or source.combine != "sum":
-        return None
-    if [(part.device, part.region) for part in source.parts] != [
-            (part.device, part.region) for part in target.parts]:
-        return None
-    by_region: dict[Region, list[Part]] = {}
-    for part in source.parts:
-        by_region.setdefault(part.region, []).append(part)
-    for parts in by_region.values():
-        if sorted(part.summand for part in parts) != list(range(source.summands)):
-            return None
-    return [tuple(sorted(part.device for part in parts)) for parts in by_region.values()]
+def _all_reduce_groups(source: Layout, target: Layout) -> list[tuple[int, ...]]:
+    """Groups of devices that add up what each holds, where that is the whole move; else none."""
+    if source.summands == 1 or target.summands != 1:
+        return []
+    if [(piece.device, piece.region) for piece in source.pieces] != [
+            (piece.device, piece.region) for piece in target.pieces]:
+        return []
+    by_region: dict[Region, list[Piece]] = {}
+    for piece in source.pieces:
+        by_region.setdefault(piece.region, []).append(piece)
+    for pieces in by_region.values():
+        if sorted(piece.summand for piece in pieces) != list(range(source.summands)):
+            return []
+    return [tuple(sorted(piece.device for piece in pieces)) for pieces in by_region.values()]
 
 
 class Move:
-    """What rank `rank` does to turn `source` into `target`."""
+    """What rank `rank` does to turn `source` into `target`; Moves does it."""
 
-    def __init__(self, source: Layout, target: Layout, rank: int, dtype: torch.dtype,
+    def __init__(self, name: str, source: Layout, target: Layout, rank: int, dtype: torch.dtype,
                  groups: Groups) -> None:
         if source.combine not in ("", "sum"):
             raise _core.InputError(
-                f"parts that combine by {source.combine} cannot be moved by torch.distributed here. "
-                "Plan without splits of that reduction (dims=\"S,O,A,P\").")
-        self._rank = rank
-        self._dtype = dtype
+                f"'{name}': parts that combine by {source.combine} cannot be moved by torch.distributed "
+                "here. Plan without splits of reductions (dims=\"S,O,A,P\").")
+        self.dtype = dtype
         mine_from, mine_to = source.on(rank), target.on(rank)
-        self.is_source = mine_from is not None
         self.is_target = mine_to is not None
         self.is_identity = source == target
-        self._group: dist.ProcessGroup | None = None
+        self.group: dist.ProcessGroup | None = None
+        self.local: list[tuple[Window, Window]] = []
+        self.sends: dict[int, list[Window]] = {}
+        self.receives: dict[int, list[Window]] = {}
         self._target_shape = regions.shape_of(mine_to.region) if mine_to else ()
-        reduced = None if self.is_identity else _all_reduce_groups(source, target)
-        if reduced is not None:
-            for ranks in reduced:
-                group = groups.get(ranks)
-                if rank in ranks:
-                    self._group = group
-            self.is_idle = self._group is None
-            return
-        pieces = [] if self.is_identity else _pieces(source, target)
-        self._local: list[tuple[Window, Window]] = []
-        self._sends: dict[int, list[Window]] = {}
-        self._receives: dict[int, list[Window]] = {}
-        filled = 0
-        for piece in pieces:
-            outgoing, incoming = piece.source.device == rank, piece.target.device == rank
-            read = Window(piece.source.region, piece.region) if outgoing else None
-            write = Window(piece.target.region, piece.region) if incoming else None
-            if incoming:
-                filled += regions.volume(piece.region)
-            if read and write:
-                self._local.append((read, write))
-            elif read:
-                self._sends.setdefault(piece.target.device, []).append(read)
-            elif write:
-                self._receives.setdefault(piece.source.device, []).append(write)
-        # Where pieces neither overlap nor leave holes they are written, else added to zeros.
-        self._adds = self.is_target and filled != regions.volume(mine_to.region)
-        if source.summands > 1:
-            self._adds = True
-        self.is_idle = not self.is_identity and not (self.is_source or self.is_target)
-        # One box that lies here already.
-        self._is_view = (len(self._local) == 1 and not self._receives and not self._adds)
-
-    def run(self, tensor: torch.Tensor | None, pending: list[dist.Work]) -> torch.Tensor | None:
-        """`tensor`: what this rank holds of the source. What it holds of the target; sends that may
-        still go on are added to `pending`."""
+        self.is_idle = mine_from is None and mine_to is None
         if self.is_identity:
-            return tensor
-        if self._group is not None:
-            summed = tensor.clone(memory_format=torch.contiguous_format)
-            dist.all_reduce(summed, group=self._group)
-            return summed
-        if self.is_idle:
-            return None
-        receiving = []
-        for peer, windows in self._receives.items():
-            size = sum(_elements(window) for window in windows)
-            buffer = torch.empty(size, dtype=self._dtype)
-            receiving.append((dist.irecv(buffer, peer), buffer, windows))
-        for peer, windows in self._sends.items():
-            buffer = torch.cat([window.read(tensor).reshape(-1) for window in windows])
-            pending.append(_Send(dist.isend(buffer, peer), buffer))
-        if not self.is_target:
-            return None
-        target = self.begun(tensor)
-        for work, buffer, windows in receiving:
-            work.wait()
-            at = 0
-            for window in windows:
-                size = _elements(window)
-                window.write(target, buffer[at:at + size].reshape(window.shape), self._adds)
-                at += size
-        return target
+            return
+        reduced = _all_reduce_groups(source, target)
+        for ranks in reduced:
+            group = groups.get(ranks)
+            if rank in ranks:
+                self.group = group
+        if reduced:
+            return
+        filled = self._plan(_transfers(source, target), rank)
+        # Where pieces neither overlap nor leave holes they are written, else added to zeros.
+        self.adds = source.summands > 1 or (
+            mine_to is not None and filled != regions.volume(mine_to.region))
+
+    def _plan(self, transfers: list[_Transfer], rank: int) -> int:
+        """Elements that come to this rank."""
+        filled = 0
+        for transfer in transfers:
+            outgoing, incoming = transfer.source.device == rank, transfer.target.device == rank
+            read = Window(transfer.source.region, transfer.region) if outgoing else None
+            write = Window(transfer.target.region, transfer.region) if incoming else None
+            if incoming:
+                filled += regions.volume(transfer.region)
+            if read and write:
+                self.local.append((read, write))
+            elif read:
+                self.sends.setdefault(transfer.target.device, []).append(read)
+            elif write:
+                self.receives.setdefault(transfer.source.device, []).append(write)
+        return filled
 
     def begun(self, tensor: torch.Tensor | None) -> torch.Tensor:
         """The target with what lies here already."""
-        if self._is_view:
-            return self._local[0][0].read(tensor)
-        make = torch.zeros if self._adds else torch.empty
-        target = make(self._target_shape, dtype=self._dtype)
-        for read, write in self._local:
-            write.write(target, read.read(tensor), self._adds)
+        if len(self.local) == 1 and not self.receives and not self.adds:
+            return self.local[0][0].read(tensor)
+        make = torch.zeros if self.adds else torch.empty
+        target = make(self._target_shape, dtype=self.dtype)
+        for read, write in self.local:
+            write.write(target, read.read(tensor), self.adds)
         return target
 
 
 class Moves:
-    """Many moves at once: one message for each peer, one all-reduce for each group."""
+    """Moves at one time: one message for each peer, one all-reduce for each group."""
 
     def __init__(self, moves: list[Move]) -> None:
         self.moves = moves
         self.is_idle = all(move.is_idle for move in moves)
 
     def run(self, tensors: list[torch.Tensor | None],
-            pending: list[dist.Work]) -> list[torch.Tensor | None]:
-        """As Move.run(), one for each move."""
+            pending: list[Send]) -> list[torch.Tensor | None]:
+        """`tensors`: what this rank holds of each source. What it holds of each target; sends that may
+        still go on are added to `pending`."""
         targets: list[torch.Tensor | None] = [None] * len(self.moves)
-        self._all_reduce(tensors, targets)
-        rest = [number for number, move in enumerate(self.moves)
-                if move._group is None and not move.is_identity and not move.is_idle]
+        reduced: dict[tuple, list[int]] = {}
+        exchanged: dict[torch.dtype, list[int]] = {}
         for number, move in enumerate(self.moves):
             if move.is_identity:
                 targets[number] = tensors[number]
-        for dtype in dict.fromkeys(self.moves[number]._dtype for number in rest):
-            alike = [number for number in rest if self.moves[number]._dtype == dtype]
-            self._exchange(alike, dtype, tensors, targets, pending)
+            elif move.group is not None:
+                reduced.setdefault((move.group, move.dtype), []).append(number)
+            elif not move.is_idle:
+                exchanged.setdefault(move.dtype, []).append(number)
+        for (group, dtype), numbers in reduced.items():
+            self._all_reduce(numbers, group, dtype, tensors, targets)
+        for dtype, numbers in exchanged.items():
+            self._exchange(numbers, dtype, tensors, targets, pending)
         return targets
 
-    def _all_reduce(self, tensors: list[torch.Tensor | None],
+    @staticmethod
+    def _all_reduce(numbers: list[int], group: dist.ProcessGroup, dtype: torch.dtype,
+                    tensors: list[torch.Tensor | None],
                     targets: list[torch.Tensor | None]) -> None:
-        buckets: dict[tuple, list[int]] = {}
-        for number, move in enumerate(self.moves):
-            if move._group is not None:
-                buckets.setdefault((move._group, move._dtype), []).append(number)
-        for (group, dtype), numbers in buckets.items():
-            flat = torch.empty(sum(tensors[number].numel() for number in numbers), dtype=dtype)
-            pieces = flat.split([tensors[number].numel() for number in numbers])
-            for number, piece in zip(numbers, pieces, strict=True):
-                targets[number] = piece.view(tensors[number].shape).copy_(tensors[number])
-            dist.all_reduce(flat, group=group)
+        sizes = [tensors[number].numel() for number in numbers]
+        flat = torch.empty(sum(sizes), dtype=dtype)
+        for number, piece in zip(numbers, flat.split(sizes), strict=True):
+            targets[number] = piece.view(tensors[number].shape).copy_(tensors[number])
+        dist.all_reduce(flat, group=group)
 
     def _exchange(self, numbers: list[int], dtype: torch.dtype, tensors: list[torch.Tensor | None],
-                  targets: list[torch.Tensor | None], pending: list[dist.Work]) -> None:
-        moves = self.moves
+                  targets: list[torch.Tensor | None], pending: list[Send]) -> None:
         incoming: dict[int, list[tuple[int, Window]]] = {}
         outgoing: dict[int, list[torch.Tensor]] = {}
         for number in numbers:
-            for peer, windows in moves[number]._receives.items():
+            for peer, windows in self.moves[number].receives.items():
                 incoming.setdefault(peer, []).extend((number, window) for window in windows)
-            for peer, windows in moves[number]._sends.items():
+            for peer, windows in self.moves[number].sends.items():
                 outgoing.setdefault(peer, []).extend(
                     window.read(tensors[number]).reshape(-1) for window in windows)
         receiving = []
         for peer, wanted in sorted(incoming.items()):
-            buffer = torch.empty(sum(_elements(window) for _, window in wanted), dtype=dtype)
+            buffer = torch.empty(sum(window.volume for _, window in wanted), dtype=dtype)
             receiving.append((dist.irecv(buffer, peer), buffer, wanted))
         for peer, parts in sorted(outgoing.items()):
             buffer = torch.cat(parts)
-            pending.append(_Send(dist.isend(buffer, peer), buffer))
+            pending.append(Send(dist.isend(buffer, peer), buffer))
         for number in numbers:
-            if moves[number].is_target:
-                targets[number] = moves[number].begun(tensors[number])
+            if self.moves[number].is_target:
+                targets[number] = self.moves[number].begun(tensors[number])
         for work, buffer, wanted in receiving:
             work.wait()
-            at = 0
-            for number, window in wanted:
-                size = _elements(window)
-                window.write(targets[number], buffer[at:at + size].reshape(window.shape),
-                             moves[number]._adds)
-                at += size
+            pieces = buffer.split([window.volume for _, window in wanted])
+            for (number, window), piece in zip(wanted, pieces, strict=True):
+                window.write(targets[number], piece.view(window.shape), self.moves[number].adds)
 
 
-class _Send(NamedTuple):
+class Send(NamedTuple):
     """A send that goes on, and what keeps its memory."""
 
     work: dist.Work
     buffer: torch.Tensor
-
-    def wait(self) -> None:
-        self.work.wait()
-
-
-def _elements(window: Window) -> int:
-    size = 1
-    for extent in window.shape:
-        size *= extent
-    return size

@@ -2,6 +2,7 @@
 """The module that a plan makes: parameters where the plan keeps them, ops where it puts them."""
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,9 +16,9 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from partita import _core
 from partita.torch import regions
 from partita.torch.capture import Captured
-from partita.torch.exchange import Fetches, Traffic, exchanged, finished
-from partita.torch.moves import Layout, Move
-from partita.torch.programs import Environment, Programs, hull
+from partita.torch.exchange import Exchanges, Traffic, finished
+from partita.torch.moves import Move, Moves, Send
+from partita.torch.programs import Environment, Programs
 from partita.torch.regions import Window
 from partita.torch.schedule import stages_of, turns
 
@@ -51,112 +52,87 @@ class ParallelModule(nn.Module):
     def __init__(self, captured: Captured, model: _core.Model, plan: _core.Plan,
                  module: nn.Module) -> None:
         super().__init__()
-        self._rank = dist.get_rank()
-        devices = plan.machine.device_count
-        if dist.get_world_size() != devices:
-            raise _core.UsageError(
-                f"the plan is for {devices} devices, and there are {dist.get_world_size()} ranks. "
-                f"Start {devices}, or plan for a machine of {dist.get_world_size()} devices.")
-        self._captured = captured
-        self._micro_batches = plan.micro_batches
-        self._pending: list = []  # sends of the last iteration
-        self._turn = 0  # micro-batches so far, which random numbers depend on
-        for name, shape, _ in captured.inputs:
-            if name in captured.batched and shape[0] % plan.micro_batches:
-                raise _core.UsageError(f"argument '{name}': {shape[0]} samples do not make "
-                                       f"{plan.micro_batches} equal micro-batches. Plan with a number "
-                                       "that divides them.")
-        self._plan_ops = {op.name: op for op in plan.ops}
-        self._factors = {name: model.factors(name) for name in captured.parameters}
         known = dict(module.named_parameters())
-        missing = [name for name in captured.parameters if name not in known]
-        if missing:
-            raise _core.MismatchError(f"the module has no parameter '{missing[0]}': the plan was made "
-                                      "for another one. Plan this one.")
-        programs = Programs(captured, model, plan.layouts(model), self._rank, devices,
-                             plan.micro_batches)
-        self._programs = programs
-        self._homes = programs.parameters({name: known[name].dtype for name in captured.parameters})
+        _check(captured, model, plan, known)
+        self._captured = captured
+        self._mode, self._schedule = plan.mode, plan.schedule
+        self._micro_batches = plan.micro_batches
+        self._rank = dist.get_rank()
+        self._pending: list[Send] = []  # of the last iteration
+        self._turn = 0  # micro-batches so far, which random numbers depend on
+        self._seed = _seed_of_rank_0()
+
+        programs = Programs(captured, model, plan, self._rank)
+        self._groups = programs.groups
+        self._homes, exchanges = programs.parameters()
         # Those with gradients and those without travel apart.
-        self._fetches = []
+        self._fetched: list[tuple[list[str], Exchanges]] = []
         for trained in (True, False):
-            named = [(name, exchange) for name, exchange in programs.fetched
-                     if (exchange.backward is not None) == trained]
-            self._fetches.append(([name for name, _ in named],
-                                  Fetches([exchange for _, exchange in named])))
-        self._steps = programs.steps()
-        self._schedule = plan.schedule
-        stages = stages_of([self._plan_ops[op.name].devices for op in captured.ops], devices)
-        self._stage, self._stages = stages[self._rank], max(stages) + 1
-        if not programs.flows_forward(stages):
-            self._stages = 1  # micro-batches one after the other
-        loss = programs.loss()
-        if loss is not None:
-            self._steps.append(loss)
+            names = [name for name, each in exchanges.items() if (each.backward is not None) == trained]
+            self._fetched.append((names, Exchanges([exchanges[name] for name in names], is_last=True)))
+        self._steps = programs.steps() + programs.loss()
         self._results = programs.results()
         self._updates = programs.updates()
+
+        ops = {op.name: op for op in plan.ops}
+        stages = stages_of([ops[op.name].devices for op in captured.ops], dist.get_world_size())
+        self._stage, self._stages = max(stages[self._rank], 0), max(stages) + 1
+        if not programs.flows_forward(stages):
+            self._stage, self._stages = 0, 1  # micro-batches one after the other
+
         self._meshes: dict[tuple, DeviceMesh] = {}
-        self._names: list[str] = []
+        self._names: list[str] = []  # of parameters that this rank keeps
         for name in captured.parameters:
-            self._keep(name, known[name])
-        buffers = dict(module.named_buffers())
-        for name in captured.buffers:
-            _nest(self, name).register_buffer(name.rpartition(".")[2], buffers[name].clone())
-        kept = {*captured.parameters, *captured.buffers,
-                *(alias for aliases in captured.aliases.values() for alias in aliases)}
-        self._unused = {name: each.clone() for name, each in module.state_dict().items()
-                        if name not in kept}
-        # Ranks draw the same random numbers.
-        seed = torch.tensor(torch.initial_seed() % (1 << 31))
-        dist.broadcast(seed, 0)
-        self._seed = int(seed)
-        self._constants = captured.constants
+            self._keep(name, known[name], self._mesh(ops[name], model.factors(name)))
+        self._dtypes = {name: known[name].dtype for name in captured.parameters}
+        self._copy_buffers(module)
 
     # Parameters.
 
-    def _keep(self, name: str, parameter: nn.Parameter) -> None:
-        home: Layout = self._homes[name]
-        mesh_and_placements = self._mesh(name, home)
-        mine = home.on(self._rank)
+    def _keep(self, name: str, parameter: nn.Parameter,
+              mesh: tuple[DeviceMesh, list] | None) -> None:
+        mine = self._homes[name].on(self._rank)
         if mine is None:
             return
-        dist_value = Window(regions.whole(parameter.shape), mine.region).read(
-            parameter.detach()).clone(memory_format=torch.contiguous_format)
-        if mesh_and_placements is not None:
-            mesh, placements = mesh_and_placements
-            kept: Any = DTensor.from_local(dist_value, mesh, placements, run_check=False,
-                                           shape=parameter.shape, stride=parameter.stride())
-        else:
-            kept = dist_value
+        kept = Window(regions.whole(parameter.shape), mine.region).read(parameter.detach()).clone(
+            memory_format=torch.contiguous_format)
+        if mesh is not None:
+            kept = DTensor.from_local(kept, *mesh, run_check=False, shape=parameter.shape,
+                                      stride=parameter.stride())
         registered = nn.Parameter(kept, requires_grad=parameter.requires_grad)
         registered.partita_region = mine.region
         _nest(self, name).register_parameter(name.rpartition(".")[2], registered)
         self._names.append(name)
 
-    def _mesh(self, name: str, home: Layout) -> tuple[DeviceMesh, list] | None:
-        """All ranks call this for all parameters in one order: a mesh makes groups."""
-        if len(home.parts) < 2:
+    def _mesh(self, op: _core.OpPlan,
+              factors: list[_core.FactorInfo]) -> tuple[DeviceMesh, list] | None:
+        """What DTensor says of who keeps a parameter; None: nothing. All ranks call this for all
+        parameters in one order: a mesh makes groups."""
+        degrees, devices = (op.update_degrees, op.update_devices) if op.update_devices else (
+            op.degrees, op.devices)
+        if len(devices) < 2:
             return None
-        op = self._plan_ops[name]
-        updated = bool(op.update_devices)
-        degrees = op.update_degrees if updated else op.degrees
-        devices = op.update_devices if updated else op.devices
-        turned = name in self._captured.turned
-        dims = {factor.name: 1 - factor.results[0][1] if turned else factor.results[0][1]
-                for factor in self._factors[name] if factor.results}
-        placements: list[Any] = []
-        for factor, _ in degrees:
-            if factor == "*":
-                placements.append(Replicate())
-            elif factor in dims:
-                placements.append(Shard(dims[factor]))
-            else:
-                return None  # strided parts of fused projections
+        dims = {factor.name: factor.results[0][1] for factor in factors if factor.results}
+        if op.name in self._captured.turned:
+            dims = {name: 1 - dim for name, dim in dims.items()}
+        if any(factor != "*" and factor not in dims for factor, _ in degrees):
+            return None  # strided parts of fused projections
+        placements = [Replicate() if factor == "*" else Shard(dims[factor]) for factor, _ in degrees]
         shape = tuple(degree for _, degree in degrees)
         identity = (shape, tuple(devices))
         if identity not in self._meshes:
             self._meshes[identity] = DeviceMesh("cpu", torch.tensor(devices).reshape(shape))
         return self._meshes[identity], placements
+
+    def _copy_buffers(self, module: nn.Module) -> None:
+        saved = module.state_dict()
+        buffers = dict(module.named_buffers(remove_duplicate=False))
+        for name in self._captured.buffers:
+            _nest(self, name).register_buffer(name.rpartition(".")[2], buffers[name].clone(),
+                                              persistent=name in saved)
+        aliases = (alias for each in self._captured.aliases.values() for alias in each)
+        read = {*self._captured.parameters, *self._captured.buffers, *aliases}
+        self._unread = {name: each.clone() for name, each in saved.items() if name not in read}
 
     def _locals(self) -> Environment:
         """What this rank keeps of each parameter."""
@@ -166,46 +142,39 @@ class ParallelModule(nn.Module):
             values[name] = _Local.apply(parameter) if isinstance(parameter, DTensor) else parameter
         return values
 
+    def _whole(self, name: str, mine: torch.Tensor | None) -> torch.Tensor:
+        """Of a parameter or its gradient, of which this rank has `mine`."""
+        home = self._homes[name]
+        traffic = Traffic()
+        move = Move(name, home, home.everywhere(dist.get_world_size()), self._rank,
+                    self._dtypes[name], self._groups)
+        whole, = Moves([move]).run([mine], traffic.pending)
+        traffic.settle()
+        return whole.clone()
+
     def full_state_dict(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers whole, by the names of the module it was made of, on every rank; a
         collective call. Tied ones are there under each name, those that nothing reads as they were."""
-        state: dict[str, torch.Tensor] = {}
-        traffic = Traffic()
         with torch.no_grad():
             held = self._locals()
-            for name, home in self._homes.items():
-                shape = regions.shape_of(hull(home))
-                everywhere = Layout.everywhere(shape, dist.get_world_size())
-                dtype = self._programs.dtypes[name]
-                move = Move(home, everywhere, self._rank, dtype, self._programs.groups)
-                mine = held.get(name)
-                moved = move.run(mine, traffic.pending)
-                state[name] = moved.clone()
-                traffic.settle()
-                for alias in self._captured.aliases.get(name, []):
-                    state[alias] = state[name]
-        state.update({name: self.get_buffer(name).clone() for name in self._captured.buffers})
-        state.update({name: each.clone() for name, each in self._unused.items()})
+            state = {name: self._whole(name, held.get(name)) for name in self._homes}
+        for name, aliases in self._captured.aliases.items():
+            state.update({alias: state[name] for alias in aliases if name in state})
+        own = self.state_dict()
+        state.update({name: own[name].clone() for name in self._captured.buffers if name in own})
+        state.update({name: each.clone() for name, each in self._unread.items()})
         return state
 
     def gradients(self) -> dict[str, torch.Tensor]:
         """Gradients of all trained parameters, whole, on every rank; a collective call."""
-        traffic = Traffic()
         whole = {}
-        for name, home in self._homes.items():
+        for name in self._homes:
             if name not in self._captured.trained:
                 continue
-            mine = None
-            if home.on(self._rank) is not None:
-                gradient = self.get_parameter(name).grad
-                if gradient is None:
-                    raise _core.UsageError(f"parameter '{name}' has no gradient. Call backward() first.")
-                mine = gradient.to_local() if isinstance(gradient, DTensor) else gradient
-            shape = regions.shape_of(hull(home))
-            move = Move(home, Layout.everywhere(shape, dist.get_world_size()), self._rank,
-                        self._programs.dtypes[name], self._programs.groups)
-            whole[name] = move.run(mine, traffic.pending).clone()
-            traffic.settle()
+            mine = self.get_parameter(name).grad if name in self._names else None
+            if mine is None and name in self._names:
+                raise _core.UsageError(f"parameter '{name}' has no gradient. Call backward() first.")
+            whole[name] = self._whole(name, mine.to_local() if isinstance(mine, DTensor) else mine)
         return whole
 
     # Running.
@@ -232,16 +201,11 @@ class ParallelModule(nn.Module):
             values[name] = value
         return values
 
-    def _whole_values(self) -> Environment:
-        """What every rank has: buffers and constants."""
-        return {**{name: self.get_buffer(name) for name in self._captured.buffers},
-                **self._constants}
-
     def _fetch_parameters(self, traffic: Traffic) -> Environment:
         kept = self._locals()
         values: Environment = {}
-        for names, fetches in self._fetches:
-            values.update(zip(names, fetches.run([kept.get(name) for name in names], traffic),
+        for names, exchanges in self._fetched:
+            values.update(zip(names, exchanges.run([kept.get(name) for name in names], traffic),
                               strict=True))
         for name in self._captured.turned:
             if values.get(name) is not None:
@@ -251,7 +215,8 @@ class ParallelModule(nn.Module):
     def _run(self, inputs: Environment, parameters: Environment, traffic: Traffic) -> Environment:
         self._captured.numbers.seed, self._captured.numbers.turn = self._seed, self._turn
         self._turn += 1
-        values: Environment = {**self._whole_values(), **inputs, **parameters}
+        buffers = {name: self.get_buffer(name) for name in self._captured.buffers}
+        values: Environment = {**buffers, **self._captured.constants, **inputs, **parameters}
         for step in self._steps:
             step.run(values, traffic)
         self._update_buffers(values, traffic)
@@ -262,8 +227,7 @@ class ParallelModule(nn.Module):
         """One micro-batch; its results, whole."""
         values = self._run(inputs, parameters, traffic)
         for fetch in self._results:
-            if fetch.exchange is not None:
-                fetch.run(values, traffic)
+            fetch.run(values, traffic)
         results = finished([values[fetch.key] for fetch in self._results], traffic)
         if not torch.is_grad_enabled():
             traffic.settle()
@@ -274,8 +238,6 @@ class ParallelModule(nn.Module):
             for name, fetch in self._updates:
                 fetch.run(values, traffic)
                 self.get_buffer(name).copy_(values[fetch.key])
-            for name, increment in self._captured.counters:
-                self.get_buffer(name).add_(increment)
 
     def _micro(self, inputs: Environment) -> Iterator[Environment]:
         for index in range(self._micro_batches):
@@ -283,11 +245,13 @@ class ParallelModule(nn.Module):
                    if name in self._captured.batched else value for name, value in inputs.items()}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As the module it was made of. A plan of inference computes no gradients."""
         inputs = self._inputs(args, kwargs)
         traffic = Traffic(self._pending)
         traffic.settle()
-        parameters = self._fetch_parameters(traffic)
-        batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self._mode == "training"):
+            parameters = self._fetch_parameters(traffic)
+            batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
         results = [_joined(each) for each in zip(*batches, strict=True)]
         if self._captured.loss_scale is None:
             for value, result in zip(self._captured.results, results, strict=True):
@@ -303,9 +267,12 @@ class ParallelModule(nn.Module):
 
         `loss`: makes one of what the module returns, so that those of the micro-batches add up; left
         out, the module returns the loss. Stages then work at the same time, in the order of the plan's
-        schedule (GPipe or 1F1B; others as 1F1B). Parameters are fetched once, and their gradients
+        schedule (GPipe, 1F1B, eager 1F1B; others as 1F1B). Parameters are fetched once, and their gradients
         reduced once, behind the last micro-batch.
         """
+        if self._mode != "training":
+            raise _core.UsageError("the plan is one of inference, and a step trains. Plan with "
+                                   "mode=\"training\", or call the module.")
         inputs = list(self._micro(self._inputs(args, kwargs)))
         traffic = Traffic(self._pending)
         traffic.settle()
@@ -332,6 +299,9 @@ class ParallelModule(nn.Module):
             results = pytree.tree_unflatten(self._body(each, leaves, traffic),
                                             self._captured.out_spec)
             value = loss(results) if loss else results
+            if not isinstance(value, torch.Tensor) or value.dim() != 0:
+                raise _core.UsageError("step(): expected a loss, one number. Give loss=..., a function of "
+                                       "what the module returns.")
             value.backward()
             total += value.detach()
         return total
@@ -341,7 +311,7 @@ class ParallelModule(nn.Module):
         """Of a module whose result is a loss: no rank waits for its value before the end."""
         roots: dict[int, torch.Tensor] = {}
         total = torch.zeros(())
-        for turn in turns(self._schedule, len(inputs), max(self._stage, 0), self._stages):
+        for turn in turns(self._schedule, len(inputs), self._stage, self._stages):
             if turn.is_forward:
                 mine = self._run(inputs[turn.micro_batch], leaves, traffic).get("@loss")
                 held = traffic.anchor.clone() if mine is None else mine
@@ -351,9 +321,48 @@ class ParallelModule(nn.Module):
                 roots.pop(turn.micro_batch).backward()
         fetch, = self._results
         with torch.no_grad():
-            summed = exchanged(fetch.exchange, traffic, total)
+            values: Environment = {"@loss": total}
+            fetch.run(values, traffic)
         traffic.settle()
-        return summed
+        return values[fetch.key]
+
+
+def _check(captured: Captured, model: _core.Model, plan: _core.Plan,
+           known: dict[str, nn.Parameter]) -> None:
+    """Refuses what cannot be run as it is planned."""
+    devices, ranks = plan.machine.device_count, dist.get_world_size()
+    if ranks != devices:
+        raise _core.UsageError(f"the plan is for {devices} devices, and there are {ranks} ranks. Start "
+                               f"{devices}, or plan for a machine of {ranks} devices.")
+    for name in captured.parameters:
+        if name not in known:
+            raise _core.MismatchError(f"the module has no parameter '{name}': the plan was made for "
+                                      "another one. Plan this one.")
+        planned, dtype = list(model.tensor(name).shape), model.tensor(name).dtype
+        shape = list(known[name].shape)
+        if shape != (planned[::-1] if name in captured.turned else planned) or (
+                known[name].dtype != getattr(torch, dtype)):
+            raise _core.MismatchError(f"parameter '{name}' is {shape} of {known[name].dtype}, and was "
+                                      "another one when the module was planned. Plan this one.")
+    for name, shape, _ in captured.inputs:
+        if name in captured.batched and shape[0] % plan.micro_batches:
+            raise _core.UsageError(f"argument '{name}': {shape[0]} samples do not make "
+                                   f"{plan.micro_batches} equal micro-batches. Plan with a number that "
+                                   "divides them.")
+    said = json.loads(plan.json())
+    if any("recompute" in op for op in said["ops"]):
+        raise _core.UsageError("the plan recomputes activations, which is not done by torch here yet. "
+                               "Plan without the option recompute.")
+    if "clip_norm" in said["policy"]:
+        raise _core.UsageError("the plan clips gradients, which is the caller's here. Plan without the "
+                               "option clip_norm, and call torch.nn.utils.clip_grad_norm_().")
+
+
+def _seed_of_rank_0() -> int:
+    """So that all ranks draw the same random numbers."""
+    seed = torch.tensor(torch.initial_seed() % (1 << 31))
+    dist.broadcast(seed, 0)
+    return int(seed)
 
 
 def _joined(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:

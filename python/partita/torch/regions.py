@@ -76,6 +76,7 @@ class Window:
 
     def __init__(self, outer: Region, inner: Region) -> None:
         self.shape = shape_of(inner)
+        self.volume = volume(inner)
         self._slices: list[slice] = []
         self._picks: list[tuple[int, torch.Tensor]] = []
         for number, (dim_outer, dim_inner) in enumerate(zip(outer, inner, strict=True)):

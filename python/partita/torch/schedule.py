@@ -35,13 +35,11 @@ def stages_of(devices_of_ops: Iterable[Sequence[int]], count: int) -> list[int]:
 
 def turns(schedule: str, micro_batches: int, stage: int, stages: int) -> Iterator[Turn]:
     """GPipe runs all forwards first; 1F1B as many as there are stages behind (Narayanan et al., SOSP
-    2019), then one of each. With one stage each forward is followed by its backward."""
-    if stages == 1:
-        ahead = 0
-    elif schedule == "gpipe":
-        ahead = micro_batches
-    else:
-        ahead = min(micro_batches, stages - 1 - stage)
+    2019), eager-1f1b twice as many, then one of each (plan/strategy/pipeline_schedule.h). With one stage
+    each forward is followed by its backward."""
+    behind = stages - 1 - stage
+    ahead = {"gpipe": micro_batches if stages > 1 else 0, "eager-1f1b": 2 * behind}.get(schedule, behind)
+    ahead = min(micro_batches, ahead)
     for number in range(micro_batches + ahead):
         if number < micro_batches:
             yield Turn(True, number)

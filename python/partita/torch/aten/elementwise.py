@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from partita.torch.aten.table import aten, cast, meta, one, row, scalar
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 def _operands(b: Builder, x: Any, y: Any, dtype: torch.dtype) -> list[Value]:
@@ -75,14 +76,6 @@ def scaled(b: Builder, y: Any, alpha: float) -> Any:
                   [y.dtype])[0]
 
 
-@row(aten.add_.Tensor)
-def _count(b: Builder, x: Value, y: Any, alpha: float = 1) -> Value:
-    if isinstance(y, Value) or x.name not in b.buffers:
-        raise b.fail("a tensor is changed in place. Write x = x + y.")
-    b.counters.append((x.name, y * alpha))
-    return x
-
-
 @row(aten.add.Tensor, aten.add.Scalar)
 def _add(b: Builder, x: Value, y: Any, alpha: float = 1) -> Value:
     operands = _operands(b, x, scaled(b, y, alpha), meta(b).dtype)
@@ -109,7 +102,7 @@ def _unary(type: str, function: Callable, **attributes: Any) -> Callable:
 
 
 for _target, _type, _function in [
-        (aten.relu.default, "Relu", torch.relu), (aten.relu_.default, "Relu", torch.relu),
+        (aten.relu.default, "Relu", torch.relu),
         (aten.sigmoid.default, "Sigmoid", torch.sigmoid), (aten.tanh.default, "Tanh", torch.tanh),
         (aten.exp.default, "Exp", torch.exp), (aten.log.default, "Log", torch.log),
         (aten.sqrt.default, "Sqrt", torch.sqrt), (aten.neg.default, "Neg", torch.neg),
@@ -139,7 +132,7 @@ def _gelu(b: Builder, x: Value, approximate: str = "none") -> Value:
                 attributes={"approximate": approximate})
 
 
-@row(aten.silu.default, aten.silu_.default)
+@row(aten.silu.default)
 def _silu(b: Builder, x: Value) -> Value:
     gate = b.emit("Sigmoid", [x], lambda part, x: torch.sigmoid(x), [x.shape], [x.dtype])[0]
     return one(b, "Mul", [x, gate], lambda part, x, gate: x * gate)
@@ -165,14 +158,16 @@ def _masked_fill(b: Builder, x: Value, mask: Value, value: Any) -> Value:
                 lambda part, mask, other, x: torch.where(mask, other, x))
 
 
-@row(aten.to.dtype, aten._to_copy.default, aten.to.dtype_layout, aten.type_as.default)
+@row(aten.to.dtype, aten.to.dtype_layout, aten.type_as.default)
 def _to(b: Builder, x: Value, *args: Any, **kwargs: Any) -> Value:
     return cast(b, x, meta(b).dtype)
 
 
-@row(aten.contiguous.default, aten.clone.default, aten.alias.default, aten.lift_fresh_copy.default)
-def _same(b: Builder, x: Value, **kwargs: Any) -> Value:
-    return x
+@row(aten._to_copy.default, aten.contiguous.default, aten.clone.default, aten.alias.default,
+     aten.lift_fresh_copy.default)
+def _copy(b: Builder, x: Value, **kwargs: Any) -> Value:
+    """Another one, which may be changed by itself."""
+    return replace(cast(b, x, meta(b).dtype))
 
 
 @row(aten.dropout.default)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from partita import _core
 from partita.torch.aten.table import aten, cast, meta, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 def _reduced(b: Builder, x: Value, dims: list[int] | None, keep: bool, mean: bool,

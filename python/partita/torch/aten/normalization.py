@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from partita.torch.aten.table import aten, cast, meta, one, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 from partita.torch.regions import count
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from partita.torch.aten.elementwise import scaled
 from partita.torch.aten.shapes import reshape
 from partita.torch.aten.table import aten, meta, one, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 def _matmul(b: Builder, x: Value, y: Value, shape: tuple[int, ...]) -> Value:

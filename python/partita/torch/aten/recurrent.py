@@ -8,7 +8,7 @@ import torch
 
 from partita.torch.aten.shapes import joined, reshape, sliced, transposed
 from partita.torch.aten.table import aten, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 @row(aten.lstm.input)

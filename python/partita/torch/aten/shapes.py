@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from partita.torch.aten.table import aten, cast, meta, one, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 def reshape(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:

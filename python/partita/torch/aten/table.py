@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from partita.torch.capture import Builder, Value
+from partita.torch.builder import DTYPES, Builder, Value
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 aten = torch.ops.aten
@@ -36,11 +36,8 @@ def cast(b: Builder, x: Value, dtype: torch.dtype) -> Value:
         return x
     if x.constant is not None and not x.name:
         return Value("", x.shape, dtype, x.constant.to(dtype))
-    number = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6,
-              torch.int64: 7, torch.bool: 9, torch.float16: 10, torch.float64: 11,
-              torch.bfloat16: 16}[dtype]
     return b.emit("Cast", [x], lambda part, x: x.to(dtype), [x.shape], [dtype],
-                  attributes={"to": number})[0]
+                  attributes={"to": DTYPES[dtype]})[0]
 
 
 def scalar(value: float | int | bool, dtype: torch.dtype) -> Value:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from partita.torch.aten.table import aten, meta, one, row
-from partita.torch.capture import Builder, Part, Value
+from partita.torch.builder import Builder, Part, Value
 
 
 def _window(part: Part, x: torch.Tensor, kernel: Sequence[int], strides: Sequence[int],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -105,6 +106,10 @@ def measure(planned: Any, module: nn.Module, args: tuple, ways: Sequence[str | t
             by_hand.step()
 
         rows.append(Measured(name, _timed(step_by_hand, steps)))
+        # DDP refers to itself. Left to the interpreter's end, it would keep the process group, whose
+        # threads may then let go of a tensor that Python can no longer free, and the process aborts.
+        del other, by_hand, step_by_hand
+        gc.collect()
     return rows
 
 

@@ -84,7 +84,7 @@ MeasuredCollective parse(const Line& line) {
                               json_quoted(line.text(1))));
     }
     row.kind = *kind;
-    row.ranks = line.number(4, 2, kMostDevices, "ranks from 2 to 4096");
+    row.ranks = line.number(4, 2, kMostDevices, "ranks from 2 to 65536");
     row.nodes = line.number(5, 1, row.ranks, "nodes from 1 to ranks");
     const int per_node = line.number(6, 1, row.ranks, "gpus_per_node from 1 to ranks");
     if (row.nodes * per_node != row.ranks) {

@@ -48,7 +48,7 @@ std::map<int, double> read_links(const JsonField& field) {
         const char* end = key.data() + key.size();
         const auto [rest, error] = std::from_chars(key.data(), end, ranks);
         if (error != std::errc() || rest != end || ranks < 2 || ranks > kMostDevices) {
-            link.reject("the name is no number of ranks from 2 to 4096. Write e.g. \"4\".");
+            link.reject("the name is no number of ranks from 2 to 65536. Write e.g. \"4\".");
         }
         links[ranks] = link.number(0.01, 1000, {"a number of links > 0"});
     }

@@ -42,7 +42,7 @@ struct Round {
 };
 
 /// log2 of the most devices that a machine may have.
-inline constexpr int kMostLevels = 12;
+inline constexpr int kMostLevels = 16;
 
 /// For ranks 0..n-1 of a group, arithmetic on ranks modulo n where it wraps. Level k means 2^k.
 class GroupLinks {

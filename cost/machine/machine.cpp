@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
-#include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +16,8 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "cost/kernels/kernel_table.h"
+#include "cost/machine/equal_nodes.h"
+#include "cost/machine/folded_routes.h"
 #include "cost/machine/group_links.h"
 #include "cost/machine/routes.h"
 
@@ -93,7 +95,7 @@ public:
     }
 
 private:
-    std::set<std::string_view> seen_;
+    std::unordered_set<std::string_view> seen_;
 };
 
 /// In whose place it stands; other types stand for themselves.
@@ -202,7 +204,7 @@ void Machine::find_reducing_switches() {
 }
 
 void Machine::name_links() {
-    std::set<std::string> taken;
+    std::unordered_set<std::string> taken;
     std::map<std::string, int> copies;
     for (const Link& link : links_) taken.insert(link.name);
     for (Link& link : links_) {
@@ -218,7 +220,7 @@ void Machine::name_links() {
 
 void Machine::build_channels() {
     std::vector<Arc> arcs;
-    std::set<std::string> taken;
+    std::unordered_set<std::string> taken;
     const auto add_channel = [&](int link_id, int from, int to, std::string_view arrow) {
         const Link& link = links_[static_cast<std::size_t>(link_id)];
         std::string channel_name = fmt::format("{}{}{}", vertex_name(from), arrow, vertex_name(to));
@@ -247,14 +249,25 @@ void Machine::build_channels() {
         case LinkMode::directed: break;
         }
     }
-    routes_ = std::make_shared<const Routes>(static_cast<int>(devices_.size() + switches_.size()),
-                                             std::move(arcs), channels_);
+    const int vertices = static_cast<int>(devices_.size() + switches_.size());
+    routes_ = std::make_shared<const Routes>(vertices, std::move(arcs), channels_);
+    std::vector<NodeRun> runs = runs_of_nodes(devices_, switches_, links_);
+    if (std::ranges::any_of(runs, &FoldedRoutes::folds)) {
+        folded_ = std::make_shared<const FoldedRoutes>(vertices, device_count(), routes_->arcs(),
+                                                       channels_, std::move(runs));
+    }
+}
+
+template <class Visit>
+void Machine::walk(int from, int to, Visit visit) const {
+    if (folded_ && folded_->walk(from, to, visit)) return;
+    routes_->walk(from, to, [&](const Arc& arc) { visit(arc.channel); });
 }
 
 Route Machine::route(int from, int to) const {
     Route route;
     route.bandwidth = std::numeric_limits<std::int64_t>::max();
-    routes_->walk(from, to, [&](std::int32_t id) {
+    walk(from, to, [&](std::int32_t id) {
         const Channel& channel = channels_[static_cast<std::size_t>(id)];
         route.channels.push_back(id);
         route.latency += channel.latency;
@@ -264,7 +277,7 @@ Route Machine::route(int from, int to) const {
 }
 
 void Machine::append_route(int from, int to, std::vector<std::int32_t>& channels) const {
-    routes_->walk(from, to, [&](std::int32_t id) { channels.push_back(id); });
+    walk(from, to, [&](std::int32_t id) { channels.push_back(id); });
 }
 
 std::shared_ptr<const GroupLinks> Machine::group_links(std::span<const int> devices) const {
@@ -274,7 +287,7 @@ std::shared_ptr<const GroupLinks> Machine::group_links(std::span<const int> devi
 Time Machine::copy_time(int from, int to, Bytes size) const {
     Time latency;
     std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
-    routes_->walk(from, to, [&](std::int32_t id) {
+    walk(from, to, [&](std::int32_t id) {
         const Channel& channel = channels_[static_cast<std::size_t>(id)];
         latency += channel.latency;
         bandwidth = std::min(bandwidth, channel.bandwidth);

@@ -100,14 +100,15 @@ struct MachineCollectives {
     std::string source;                  ///< where this comes from
 };
 
+class FoldedRoutes;
 class GroupLinks;
 class GroupLinksCache;
 class Routes;
 
 /// A machine has at most so many of each.
-inline constexpr int kMostDevices = 4'096;
-inline constexpr int kMostSwitches = 4'096;
-inline constexpr int kMostLinks = 65'536;
+inline constexpr int kMostDevices = 65'536;
+inline constexpr int kMostSwitches = 65'536;
+inline constexpr int kMostLinks = 524'288;
 
 class Machine {
 public:
@@ -148,6 +149,9 @@ private:
     void check() const;
     void build_channels();
     void find_reducing_switches();
+    /// Calls visit(channel) along the route.
+    template <class Visit>
+    void walk(int from, int to, Visit visit) const;
 
     std::string name_;
     std::vector<Device> devices_;
@@ -158,6 +162,7 @@ private:
     std::vector<std::vector<int>> reducing_switches_of_;  ///< per device
     /// Shared by copies: a machine never changes.
     std::shared_ptr<const Routes> routes_;
+    std::shared_ptr<const FoldedRoutes> folded_;  ///< null: no node stands for others
     std::shared_ptr<GroupLinksCache> groups_;
 };
 

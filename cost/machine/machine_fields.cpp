@@ -233,4 +233,70 @@ Link read_link_figures(const JsonField& field) {
     return link;
 }
 
+std::string figures_json(const Device& device, std::string_view behind_kind) {
+    std::string flops;
+    for (std::size_t i = 0; i < device.matrix_flops.size(); ++i) {
+        if (device.matrix_flops[i] == 0) continue;
+        flops += fmt::format("{}\"{}\": {}", flops.empty() ? "" : ", ",
+                             graph::name_of(static_cast<graph::DType>(i)), device.matrix_flops[i]);
+    }
+    if (device.tf32_flops > 0) flops += fmt::format(", \"{}\": {}", kTf32, device.tf32_flops);
+    return fmt::format(
+        R"("model": {}, "kind": "{}", {}"memory_bytes": {}, )"
+        R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
+        R"("vector_flops": {}, {}"compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}{})",
+        json_quoted(device.model), name_of(device.kind), behind_kind, device.memory.raw(),
+        device.memory_bandwidth, device.launch_interval.raw(), flops, device.vector_flops,
+        device.kernels ? fmt::format(R"("kernels": "{}", )", device.kernels->name()) : "",
+        json_number(device.compute_efficiency), json_number(device.memory_efficiency),
+        json_quoted(device.source),
+        device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads),
+        device.reserved == default_reserved(device.kind, device.memory)
+            ? ""
+            : fmt::format(R"(, "reserved_bytes": {})", device.reserved.raw()),
+        device.price_per_hour == 0
+            ? ""
+            : fmt::format(R"(, "price_per_hour": {})", json_number(device.price_per_hour)));
+}
+
+std::string figures_json(const Link& link) {
+    return fmt::format(
+        R"("bandwidth": {}, "latency_ps": {}, "mode": "{}", "efficiency": {}, "source": {})",
+        link.bandwidth, link.latency.raw(), name_of(link.mode), json_number(link.efficiency),
+        json_quoted(link.source));
+}
+
+std::string machine_head_json(const Machine& machine, int indent) {
+    const MachineCollectives& collectives = machine.collectives();
+    const std::string model =
+        collectives.model.empty()
+            ? std::string()
+            : fmt::format("{:{}} \"collectives\": {{\"model\": {}, \"source\": {}}},\n", "", indent,
+                          json_quoted(collectives.model), json_quoted(collectives.source));
+    return fmt::format("{{\"format\": \"{}\", \"version\": 1, \"name\": {},\n{}", kMachineFormat,
+                       json_quoted(machine.name()), model);
+}
+
+std::vector<std::string> switches_json(const Machine& machine, int first, int count,
+                                       std::size_t prefix) {
+    const std::vector<int>& reducing = machine.collectives().reducing_switches;
+    std::vector<std::string> lines;
+    for (int i = first; i < first + count; ++i) {
+        const std::string& name = machine.switches()[static_cast<std::size_t>(i)];
+        lines.push_back(fmt::format(
+            "{{\"name\": {}{}}}", json_quoted(name.substr(std::min(prefix, name.size()))),
+            std::ranges::binary_search(reducing, i) ? ", \"reduces\": true" : ""));
+    }
+    return lines;
+}
+
+std::string json_lines(const std::vector<std::string>& lines, const std::string& margin) {
+    if (lines.empty()) return "[]";
+    std::string text = "[";
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        text += fmt::format("{}\n{}  {}", i == 0 ? "" : ",", margin, lines[i]);
+    }
+    return text + "]";
+}
+
 }  // namespace partita::cost

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "cost/machine/machine.h"
@@ -50,6 +51,20 @@ std::shared_ptr<const KernelTable> kernel_table_named(const std::string& name);
 
 /// A name of at most 200 characters.
 std::string read_name(const JsonField& field);
+
+/// What read_device_figures() and read_link_figures() read, without braces; `behind_kind` goes behind
+/// the kind of the device.
+std::string figures_json(const Device& device, std::string_view behind_kind = {});
+std::string figures_json(const Link& link);
+
+inline constexpr std::string_view kMachineFormat = "partita-machine";
+/// The first lines of a machine file, up to its collectives.
+std::string machine_head_json(const Machine& machine, int indent);
+/// `count` of its switches, each without the first `prefix` characters of its name.
+std::vector<std::string> switches_json(const Machine& machine, int first, int count,
+                                       std::size_t prefix = 0);
+/// [], or one item per line behind `margin`.
+std::string json_lines(const std::vector<std::string>& lines, const std::string& margin);
 
 std::string_view name_of(DeviceKind kind);
 std::string_view name_of(LinkMode mode);

@@ -16,7 +16,8 @@ namespace partita::cost {
 
 namespace {
 
-constexpr std::string_view kFormat = "partita-machine";
+/// Of more than so many devices the node form is written, if the machine has one.
+constexpr int kMostListedDevices = 256;
 
 using VertexIds = std::map<std::string, int>;
 
@@ -39,7 +40,7 @@ MachineParts read_flat(const JsonField& root) {
         device.name = read_name(field["name"]);
         if (field["node"].present()) {
             device.node = static_cast<int>(
-                field["node"].integer(0, kMostDevices, {"a number from 0 to 4096"}));
+                field["node"].integer(0, kMostDevices, {"a number from 0 to 65536"}));
         }
         ids.emplace(device.name, static_cast<int>(devices.size()));
         devices.push_back(std::move(device));
@@ -72,55 +73,20 @@ MachineParts read_flat(const JsonField& root) {
 
 void check_format(const JsonField& root) {
     const std::string format = root["format"].text({"\"partita-machine\""});
-    if (format != kFormat) root["format"].fail({"\"partita-machine\""});
+    if (format != kMachineFormat) root["format"].fail({"\"partita-machine\""});
     static_cast<void>(root["version"].integer(
         1, 1, {"version 1", "Use a release of Partita that knows this version."}));
 }
 
 std::string device_line(const Device& device) {
-    std::string flops;
-    for (std::size_t i = 0; i < device.matrix_flops.size(); ++i) {
-        if (device.matrix_flops[i] == 0) continue;
-        flops += fmt::format("{}\"{}\": {}", flops.empty() ? "" : ", ",
-                             graph::name_of(static_cast<graph::DType>(i)), device.matrix_flops[i]);
-    }
-    if (device.tf32_flops > 0) flops += fmt::format(", \"{}\": {}", kTf32, device.tf32_flops);
-    return fmt::format(
-        R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
-        R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
-        R"("vector_flops": {}, {}"compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}{}}})",
-        json_quoted(device.name), json_quoted(device.model), name_of(device.kind), device.node,
-        device.memory.raw(), device.memory_bandwidth, device.launch_interval.raw(), flops,
-        device.vector_flops,
-        device.kernels ? fmt::format(R"("kernels": "{}", )", device.kernels->name()) : "",
-        json_number(device.compute_efficiency), json_number(device.memory_efficiency),
-        json_quoted(device.source),
-        device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads),
-        device.reserved == default_reserved(device.kind, device.memory)
-            ? ""
-            : fmt::format(R"(, "reserved_bytes": {})", device.reserved.raw()),
-        device.price_per_hour == 0
-            ? ""
-            : fmt::format(R"(, "price_per_hour": {})", json_number(device.price_per_hour)));
+    return fmt::format(R"({{"name": {}, {}}})", json_quoted(device.name),
+                       figures_json(device, fmt::format(R"("node": {}, )", device.node)));
 }
 
 std::string link_line(const Machine& machine, const Link& link) {
-    return fmt::format(R"({{"name": {}, "from": {}, "to": {}, "bandwidth": {}, "latency_ps": {}, )"
-                       R"("mode": "{}", "efficiency": {}, "source": {}}})",
-                       json_quoted(link.name), json_quoted(machine.vertex_name(link.from)),
-                       json_quoted(machine.vertex_name(link.to)), link.bandwidth,
-                       link.latency.raw(), name_of(link.mode), json_number(link.efficiency),
-                       json_quoted(link.source));
-}
-
-/// [], or one item per line.
-std::string array_of(const std::vector<std::string>& lines, const std::string& margin) {
-    if (lines.empty()) return "[]";
-    std::string text = "[";
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        text += fmt::format("{}\n{}  {}", i == 0 ? "" : ",", margin, lines[i]);
-    }
-    return text + "]";
+    return fmt::format(R"({{"name": {}, "from": {}, "to": {}, {}}})", json_quoted(link.name),
+                       json_quoted(machine.vertex_name(link.from)),
+                       json_quoted(machine.vertex_name(link.to)), figures_json(link));
 }
 
 }  // namespace
@@ -146,32 +112,21 @@ Machine parse_machine(std::string_view json, const std::string& context, const M
 }
 
 std::string to_json(const Machine& machine, int indent) {
-    const std::string margin(static_cast<std::size_t>(indent), ' ');
+    if (machine.device_count() > kMostListedDevices) {
+        if (std::optional<std::string> nodes = node_form_json(machine, indent)) return *nodes;
+    }
     std::vector<std::string> devices;
     for (const Device& device : machine.devices()) devices.push_back(device_line(device));
-    std::vector<std::string> switches;
-    const MachineCollectives& collectives = machine.collectives();
-    for (const std::string& name : machine.switches()) {
-        const bool reduces = std::ranges::binary_search(collectives.reducing_switches,
-                                                        static_cast<int>(switches.size()));
-        switches.push_back(fmt::format("{{\"name\": {}{}}}", json_quoted(name),
-                                       reduces ? ", \"reduces\": true" : ""));
-    }
-    const std::string model =
-        collectives.model.empty()
-            ? std::string()
-            : fmt::format("{} \"collectives\": {{\"model\": {}, \"source\": {}}},\n", margin,
-                          json_quoted(collectives.model), json_quoted(collectives.source));
     std::vector<std::string> links;
     for (const Link& link : machine.links()) links.push_back(link_line(machine, link));
+    const std::string margin(static_cast<std::size_t>(indent), ' ');
     return fmt::format(
-        "{{\"format\": \"{}\", \"version\": 1, \"name\": {},\n"
-        "{}"
-        "{} \"devices\": {},\n"
+        "{}{} \"devices\": {},\n"
         "{} \"switches\": {},\n"
         "{} \"links\": {}}}",
-        kFormat, json_quoted(machine.name()), model, margin, array_of(devices, margin), margin,
-        array_of(switches, margin), margin, array_of(links, margin));
+        machine_head_json(machine, indent), margin, json_lines(devices, margin), margin,
+        json_lines(switches_json(machine, 0, static_cast<int>(machine.switches().size())), margin),
+        margin, json_lines(links, margin));
 }
 
 }  // namespace partita::cost

@@ -30,8 +30,9 @@ Machine parse_machine(std::string_view json, const std::string& context,
 /// Of a machine embedded in another file.
 Machine parse_machine(const JsonField& field, const MachineSize& size = {});
 
-/// The flat form, canonical: stable key order, integers, one device or link per line. `indent`
-/// spaces in front of every line but the first, for embedding in plan.json.
+/// Canonical: stable key order, integers, one device or link per line. The flat form; of more than 256
+/// devices the node form where the machine has one. `indent` spaces in front of every line but the
+/// first, for embedding in plan.json.
 std::string to_json(const Machine& machine, int indent = 0);
 
 struct Preset {

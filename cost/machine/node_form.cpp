@@ -73,7 +73,7 @@ std::vector<SwitchFigures> read_switches(const JsonField& field) {
 
 int read_count(const JsonField& field) {
     if (!field.present()) return 1;
-    return static_cast<int>(field.integer(1, kMostDevices, {"a count from 1 to 4096"}));
+    return static_cast<int>(field.integer(1, kMostDevices, {"a count from 1 to 65536"}));
 }
 
 NodeKind read_node(const JsonField& field, const Description& known) {
@@ -99,8 +99,9 @@ NodeKind read_node(const JsonField& field, const Description& known) {
 }
 
 Description read_description(const JsonField& root) {
-    root.allow_only({"format", "version", "name", "summary", "sizes", "collectives", "device_types",
-                     "link_types", "switches", "nodes"});
+    // plan.json embeds a machine together with its digest.
+    root.allow_only({"format", "version", "name", "summary", "digest", "sizes", "collectives",
+                     "device_types", "link_types", "switches", "nodes"});
     Description description{.name = read_name(root["name"])};
     description.collectives = read_collectives(root["collectives"]);
     for (const std::string& name : root["device_types"].keys()) {

@@ -18,6 +18,7 @@
 // Errors: InputError naming the field; UsageError for a size that the machine cannot have.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,9 @@ struct MachineParts {
 };
 
 MachineParts expand_nodes(const JsonField& root, const MachineSize& size);
+
+/// The machine in this form, `indent` as in to_json(); null: it has nodes or names that the form cannot
+/// say, or links with names of their own.
+std::optional<std::string> node_form_json(const Machine& machine, int indent);
 
 }  // namespace partita::cost

@@ -45,12 +45,6 @@ const std::vector<std::int32_t>& Routes::tree(int destination) const {
     return tree.arc;
 }
 
-const Arc* Routes::next(int vertex, int destination) const {
-    assert(vertex >= 0 && vertex < vertices_);
-    const std::int32_t arc = tree(destination)[static_cast<std::size_t>(vertex)];
-    return arc < 0 ? nullptr : &arcs_[static_cast<std::size_t>(arc)];
-}
-
 std::vector<std::int32_t> Routes::tree_to(int destination) const {
     // A weight is at least 1 ps, so the next vertex of a route is always settled before its
     // predecessor, and comparing arcs last gives the stated tie-break.
@@ -81,9 +75,13 @@ std::vector<std::int32_t> Routes::tree_to(int destination) const {
     return tree;
 }
 
-std::vector<bool> Routes::reachable_from(int source) const {
+std::vector<bool> Routes::connected_to(int source, bool backwards) const {
     std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(vertices_));
-    for (const Arc& arc : arcs_) neighbours[static_cast<std::size_t>(arc.from)].push_back(arc.to);
+    for (const Arc& arc : arcs_) {
+        const auto [from, to] =
+            backwards ? std::pair(arc.to, arc.from) : std::pair(arc.from, arc.to);
+        neighbours[static_cast<std::size_t>(from)].push_back(to);
+    }
     std::vector<bool> reached(static_cast<std::size_t>(vertices_));
     reached[static_cast<std::size_t>(source)] = true;
     std::vector<int> open{source};
@@ -101,10 +99,11 @@ std::vector<bool> Routes::reachable_from(int source) const {
 
 std::optional<std::pair<int, int>> Routes::disconnected(int devices) const {
     // Everyone reaches device 0 and is reached by it: then everyone reaches everyone.
-    const std::vector<bool> reached = reachable_from(0);
+    const std::vector<bool> reached = connected_to(0, false);
+    const std::vector<bool> reaching = connected_to(0, true);
     for (int device = 1; device < devices; ++device) {
         if (!reached[static_cast<std::size_t>(device)]) return std::pair{0, device};
-        if (next(device, 0) == nullptr) return std::pair{device, 0};
+        if (!reaching[static_cast<std::size_t>(device)]) return std::pair{device, 0};
     }
     return std::nullopt;
 }

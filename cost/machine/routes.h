@@ -41,11 +41,7 @@ public:
     /// `arcs` in rising order of channels.
     Routes(int vertices, std::vector<Arc> arcs, std::span<const Channel> channels);
 
-    /// The arc to take at `vertex` on the way to `destination`; null: there is no way, or it is
-    /// here.
-    [[nodiscard]] const Arc* next(int vertex, int destination) const;
-
-    /// Calls visit(channel) along the route; it must be there.
+    /// Calls visit(arc) along the route; it must be there.
     template <class Visit>
     void walk(int from, int to, Visit visit) const {
         assert(from != to);
@@ -53,13 +49,15 @@ public:
         for (int vertex = from; vertex != to;) {
             const Arc& arc =
                 arcs_[static_cast<std::size_t>(arcs[static_cast<std::size_t>(vertex)])];
-            visit(arc.channel);
+            visit(arc);
             vertex = arc.to;
         }
     }
 
     /// Two of the first `devices` vertices with no way from the first to the second, if there are.
     [[nodiscard]] std::optional<std::pair<int, int>> disconnected(int devices) const;
+
+    [[nodiscard]] std::span<const Arc> arcs() const { return arcs_; }
 
 private:
     struct Tree {
@@ -69,7 +67,8 @@ private:
 
     [[nodiscard]] const std::vector<std::int32_t>& tree(int destination) const;
     [[nodiscard]] std::vector<std::int32_t> tree_to(int destination) const;
-    [[nodiscard]] std::vector<bool> reachable_from(int source) const;
+    /// Vertices that there is a way to, or with `backwards` one from.
+    [[nodiscard]] std::vector<bool> connected_to(int source, bool backwards) const;
 
     int vertices_;
     std::vector<Arc> arcs_;

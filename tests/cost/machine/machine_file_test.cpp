@@ -46,12 +46,30 @@ TEST(MachineFile, WritingAndReadingIsAFixpoint) {
     std::vector<Machine> machines{load_machine((kRoot / "examples/machines/lab.json").string()),
                                   make_workload_machine({}, 2, 1, Bytes{10})};
     for (const Preset& preset : presets()) machines.push_back(load_machine(preset.name));
+    for (const char* many : {"dgx-h100:64", "p100-cluster:100x3", "cpu:300"}) {
+        machines.push_back(load_machine(many));
+    }
     for (const Machine& machine : machines) {
         const std::string text = to_json(machine);
         const Machine again = parse_machine(text, "again.json");
         EXPECT_EQ(to_json(again), text) << machine.name();
         EXPECT_EQ(digest(again), digest(machine)) << machine.name();
     }
+}
+
+TEST(MachineFile, OfManyDevicesSaysWhatItsNodesAreOnce) {
+    EXPECT_LT(to_json(load_machine("dgx-h100:2048")).size(), 10'000U);
+    EXPECT_THAT(to_json(load_machine("dgx-h100:33")), HasSubstr("\"nodes\": ["));
+    EXPECT_THAT(to_json(load_machine("dgx-h100:32")), HasSubstr("node31/gpu7"));
+    // Names of another scheme than the form's are listed.
+    const Machine machine = load_machine("dgx-h100:64");
+    std::vector<Device> devices(machine.devices().begin(), machine.devices().end());
+    devices[100].name = "the broken one";
+    const std::string listed = to_json({"other",
+                                        std::move(devices),
+                                        {machine.switches().begin(), machine.switches().end()},
+                                        {machine.links().begin(), machine.links().end()}});
+    EXPECT_THAT(listed, HasSubstr("the broken one"));
 }
 
 TEST(MachineFile, IndentMovesAllLinesButTheFirst) {
@@ -273,7 +291,7 @@ TEST(Presets, JoinEachPairOfAGroupOnce) {
 }
 
 TEST(Presets, RefuseSizesTheyCannotHave) {
-    for (const char* spec : {"cpu:0", "cpu:", "cpu:-1", "cpu:2x", "cpu:x2", "cpu:4097", "cpu:1e3",
+    for (const char* spec : {"cpu:0", "cpu:", "cpu:-1", "cpu:2x", "cpu:x2", "cpu:65537", "cpu:1e3",
                              "cpu:99999999999999999999", "cpu: 2", "cpu:2 "}) {
         EXPECT_THAT(usage_error(spec), HasSubstr("expected a size such as 4 or 2x4")) << spec;
     }
@@ -283,9 +301,9 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
     EXPECT_EQ(usage_error("p100-cluster:2x5"),
               "machine 'p100-cluster': its nodes have 4 devices, got 5. Write at most "
               "p100-cluster:2x4.");
-    EXPECT_EQ(usage_error("dgx-h100:513"),
-              "machine 'dgx-h100:513': 4104 devices and 514 switches. A machine has at most 4096 "
-              "of each.");
+    EXPECT_EQ(usage_error("dgx-h100:8193"),
+              "machine 'dgx-h100:8193': 65544 devices and 8194 switches. A machine has at most "
+              "65536 of each.");
     EXPECT_EQ(usage_error("dgx-9"),
               "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
               "dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, k80-cluster, l40s-server, mayer-50, "

@@ -13,13 +13,13 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "cli/folded_table.h"
 #include "cli/load.h"
 #include "cli/machine_facts.h"
 #include "cli/model_report.h"
 #include "cli/planned.h"
 #include "cli/shared_options.h"
 #include "cli/summary.h"
-#include "cli/table.h"
 #include "cost/machine/machine_file.h"
 #include "plan/files/plan_file.h"
 
@@ -84,18 +84,20 @@ std::string plan_text(const plan::Plan& plan) {
     text +=
         fact_line("search", fmt::format("{} with {}, {}, seed {}", plan.searcher, plan.scheduler,
                                         count_of(plan.evaluations, "evaluation"), plan.seed));
-    Table table({{.title = "device"},
-                 {.title = "ops", .align = Align::right},
-                 {.title = "busy", .align = Align::right},
-                 {.title = "memory", .align = Align::right}});
+    constexpr std::size_t kMostRows = 20;
+    FoldedTable table({{.title = "device"},
+                       {.title = "ops", .align = Align::right},
+                       {.title = "busy", .align = Align::right},
+                       {.title = "memory", .align = Align::right}});
     for (const auto& [device, ops] : facts.devices) {
         const auto d = static_cast<std::size_t>(device);
         const bool known = d < plan.devices.size();
-        table.add_row({plan.machine->device(device).name, with_commas(ops),
-                       known ? to_text(plan.devices[d].busy) : "-",
-                       known ? to_text(plan.devices[d].memory) : "-"});
+        table.add(plan.machine->device(device).name,
+                  {with_commas(ops), known ? to_text(plan.devices[d].busy) : "-",
+                   known ? to_text(plan.devices[d].memory) : "-"},
+                  known ? plan.devices[d].busy.raw() : 0);
     }
-    return text + '\n' + table.to_text();
+    return text + '\n' + table.to_text(kMostRows, "less busy device");
 }
 
 std::string plan_json(const plan::Plan& plan) {

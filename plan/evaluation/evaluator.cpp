@@ -113,6 +113,10 @@ bool may_fold(const Problem& problem, Scheduler scheduler) {
            (scheduler == Scheduler::rank || scheduler == Scheduler::pct);
 }
 
+bool folds(const Problem& problem, const Strategy& strategy, Scheduler scheduler) {
+    return may_fold(problem, scheduler) && folds(problem, strategy);
+}
+
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {
     if (is_makespan(problem)) return std::make_unique<TimelineEvaluator>(problem, scheduler);
     if (problem.objective() == Objective::throughput) {

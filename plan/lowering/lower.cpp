@@ -323,6 +323,13 @@ TaskGraph lower_folded(const Problem& problem, const Strategy& strategy) {
     return lower_folded(problem, strategy, cache);
 }
 
+bool folds(const Problem& problem, const Strategy& strategy) {
+    LoweringCache cache(problem);
+    Lowering lowering(problem, strategy, cache);
+    lowering.fold(cache);
+    return lowering.is_folded();
+}
+
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.ops.size() == problem.graph().op_count());
     LoweringCache cache(problem, LoweringCache::MicroBatches::apart);

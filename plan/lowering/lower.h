@@ -41,6 +41,8 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache&
 /// of one class.
 TaskGraph lower_folded(const Problem& problem, const Strategy& strategy);
 TaskGraph lower_folded(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
+/// Has it two devices of one class, whatever folds otherwise?
+bool folds(const Problem& problem, const Strategy& strategy);
 /// With the collectives of a plan, whatever the prices of this problem would choose.
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned);

@@ -29,6 +29,7 @@ public:
              const PlannedCollectives* planned = nullptr);
     /// Of devices that do the same, if any do, one is lowered for all, from here on.
     void fold(const LoweringCache& cache);
+    [[nodiscard]] bool is_folded() const { return folding_.has_value(); }
     TaskGraph run();
 
 private:

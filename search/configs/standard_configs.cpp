@@ -70,14 +70,28 @@ OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices
     return {.axes = {}, .devices = DeviceSet::single(allowed.front())};
 }
 
-std::vector<plan::Axis> batch_axes(const Problem& problem, OpId op, int degree) {
+namespace {
+
+std::vector<plan::Axis> axes_with_samples(const Problem& problem, OpId op, int degree) {
     std::vector<plan::Axis> axes;
-    if (!problem.facts().is_batched(op)) return axes;
     const auto& digits = problem.facts().batch_digits(op);
     for (std::size_t f = 0; f < digits.size(); ++f) {
         if (digits[f].extent > 0) axes.push_back(plan::Axis::along(f, degree));
     }
     return axes;
+}
+
+}  // namespace
+
+std::vector<plan::Axis> batch_axes(const Problem& problem, OpId op, int degree) {
+    if (!problem.facts().is_batched(op)) return {};
+    return axes_with_samples(problem, op, degree);
+}
+
+std::vector<plan::Axis> sample_axes(const Problem& problem, OpId op, int degree,
+                                    int micro_batches) {
+    const bool once = micro_batches == 1 && problem.graph().op(op).kind == graph::OpKind::compute;
+    return once ? axes_with_samples(problem, op, degree) : batch_axes(problem, op, degree);
 }
 
 void join_groups(const Problem& problem, int preferred, Strategy& strategy) {

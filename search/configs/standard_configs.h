@@ -27,6 +27,10 @@ plan::OpConfig on_one_device(const plan::Problem& problem, graph::OpId op,
 
 /// The factors of the op that carry the batch, each in that many parts; most ops have one or none.
 std::vector<plan::Axis> batch_axes(const plan::Problem& problem, graph::OpId op, int degree);
+/// The same, and of what no input reaches and is read per sample, such as a mask; of that only with one
+/// micro-batch: with several it is computed once for all of them, and what a device reads lies apart.
+std::vector<plan::Axis> sample_axes(const plan::Problem& problem, graph::OpId op, int degree,
+                                    int micro_batches);
 
 /// What must share its devices (Constraints::together) gets those of its first op; if they differ,
 /// all of it goes onto one device, `preferred` if that is allowed.

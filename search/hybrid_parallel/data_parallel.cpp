@@ -28,7 +28,7 @@ OpConfig config_of(const Problem& problem, OpId op, const DeviceSet& devices, in
     const auto is_legal = [&](const OpConfig& config) {
         return !find_fault(problem, op, config, micro_batches);
     };
-    for (const plan::Axis& axis : batch_axes(problem, op, devices.size())) {
+    for (const plan::Axis& axis : sample_axes(problem, op, devices.size(), micro_batches)) {
         OpConfig split{.axes = {axis}, .devices = devices};
         if (is_legal(split)) return split;
     }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
 #include "plan/problem/problem.h"
@@ -31,6 +32,9 @@ namespace {
 
 /// Of what may be chosen.
 constexpr int kChunks[] = {1, 2, 4};
+
+/// Shards of the optimizer's state that are worth lowering: half a kilobyte each, five seconds in all.
+constexpr std::int64_t kMostShards = 4'000'000;
 
 bool allows(const std::optional<int>& said, int degree) {
     return !said || *said == degree;
@@ -216,17 +220,37 @@ void GridSearch::find_grids(const Engine& engine) {
     }
 }
 
+/// Not if folding does not make few tasks of many: groups with shards of their own need not do alike.
+bool GridSearch::is_worth_lowering(const Engine& engine, const Grid& grid, const Grids& grids,
+                                   const Strategy& strategy) {
+    if (!is_too_fine_whole(engine, grid, grids)) return true;
+    const auto [known, is_new] = folds_.try_emplace(grid, false);
+    if (is_new) {
+        known->second = plan::folds(engine.problem(), strategy, engine.options().scheduler);
+    }
+    return known->second;
+}
+
+bool GridSearch::is_too_fine_whole(const Engine& engine, const Grid& grid,
+                                   const Grids& grids) const {
+    return !is_grid(config_) && is_too_fine(engine.problem(), devices_of(grid) / grid.stages,
+                                            grids.policy().micro_batches);
+}
+
 std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid,
-                                          int micro_batches) const {
+                                          const Grids& grids) const {
     const Problem& problem = engine.problem();
     if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
-    // With shards of their own they do not do alike.
-    const int parts = devices_of(grid) / grid.stages;
-    const bool too_fine = !is_grid(config_) && is_too_fine(problem, parts, micro_batches);
-    if (!shards || too_fine) return {ZeroLevel::none};
-    return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
+    if (!shards) return {ZeroLevel::none};
+    if (!is_too_fine_whole(engine, grid, grids)) {
+        return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
+    }
+    // Shards of the optimizer's state are parts once an iteration.
+    const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
+    if (ops * devices_of(grid) / grid.stages > kMostShards) return {ZeroLevel::none};
+    return {ZeroLevel::none, ZeroLevel::optimizer};
 }
 
 bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
@@ -235,7 +259,7 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
     bool improves = false;
     if (fault.empty()) {
         const Strategy plain = grids.strategy(entry.grid);
-        for (const ZeroLevel level : levels(engine, entry.grid, grids.policy().micro_batches)) {
+        for (const ZeroLevel level : levels(engine, entry.grid, grids)) {
             Strategy strategy = plain;
             apply_zero(engine.problem(), level, strategy);
             fault = plan::find_fault(engine.problem(), strategy).value_or("");
@@ -245,6 +269,10 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
                 if (!least_ || beyond < least_->beyond) {
                     least_ = {beyond, strategy, describe(entry.grid, grids, level, config_)};
                 }
+                continue;
+            }
+            if (level != ZeroLevel::none &&
+                !is_worth_lowering(engine, entry.grid, grids, strategy)) {
                 continue;
             }
             const auto fitted = evaluate_and_recompute(engine, strategy);

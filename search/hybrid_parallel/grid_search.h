@@ -22,6 +22,7 @@
 // Optimal: no. Source: as grids.h; Rajbhandari et al., ZeRO, SC 2020.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,7 +51,11 @@ private:
     /// What was tried of an entry; false: the budget is spent.
     bool try_grid(Engine& engine, const GridQueue::Entry& entry);
     [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid,
-                                                int micro_batches) const;
+                                                const Grids& grids) const;
+    [[nodiscard]] bool is_too_fine_whole(const Engine& engine, const Grid& grid,
+                                         const Grids& grids) const;
+    [[nodiscard]] bool is_worth_lowering(const Engine& engine, const Grid& grid, const Grids& grids,
+                                         const plan::Strategy& strategy);
     /// Throws what all of them lack, if they do.
     Status end(Engine& engine) const;
 
@@ -64,9 +69,10 @@ private:
         std::string configuration;
     };
     std::optional<Hopeless> least_;
-    int tried_ = 0;      ///< configurations that were evaluated
-    int misses_ = 0;     ///< grids in a row
-    std::string fault_;  ///< of the first grid that had one
+    std::map<Grid, bool> folds_;  ///< where many tasks made that worth asking
+    int tried_ = 0;               ///< configurations that were evaluated
+    int misses_ = 0;              ///< grids in a row
+    std::string fault_;           ///< of the first grid that had one
 };
 
 }  // namespace partita::search

@@ -59,7 +59,7 @@ OpConfig config_of(const StageBlock& block, const Axis& group, const StageAxes& 
 }
 
 std::vector<Axis> axes_over_groups(const Problem& problem, OpId op, const StageBlock& block) {
-    std::vector<Axis> axes = batch_axes(problem, op, block.groups);
+    std::vector<Axis> axes = sample_axes(problem, op, block.groups, block.micro_batches);
     axes.push_back(Axis::replicas(block.groups));
     return axes;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plans of more tasks than anybody reads: of 32 GPUs that do the same, what is shown is one.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -80,6 +81,21 @@ TEST_F(FoldedPlan, SimulatesToWhatAllTasksTake) {
     const json slow = simulated({"--scale", "network=0.25"});
     EXPECT_GT(slow["value_ps"].get<std::int64_t>(), few["value_ps"].get<std::int64_t>());
     EXPECT_EQ(slow, simulated({"--scale", "network=0.25", "--no-fold"}));
+}
+
+// Of more devices than any machine was allowed, in few lines and bytes.
+TEST_F(FoldedPlan, OfThousandsOfDevicesIsShort) {
+    const std::string mlp = example("runnable/mlp/model.onnx");
+    const Outcome planned = run({"plan", mlp, "--batch", "2048", "--mode", "training", "--machine",
+                                 "dgx-h100:1024x2", "--strategy", "dp=2048,zero=0"});
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("node0/gpu0 .. node1023/gpu1  2,048"));
+    EXPECT_EQ(written_plan()["machine"]["nodes"][0]["count"], 1024);
+    EXPECT_EQ(run({"verify", "plan.json", mlp}).code, 0);
+    const Outcome inspected = run({"inspect", "plan.json"});
+    EXPECT_EQ(inspected.code, 0) << inspected.err;
+    EXPECT_THAT(inspected.out, HasSubstr("node0/gpu0 .. node1023/gpu1  2,048"));
+    EXPECT_LT(std::ranges::count(inspected.out, '\n'), 40);
 }
 
 TEST_F(FoldedPlan, IsNotFoldedWhereThatIsAskedFor) {

@@ -53,6 +53,7 @@ void expect_the_same(const Problem& problem, const Strategy& strategy, Counts& c
     const TaskGraph folded = lower_folded(problem, strategy, cache);
     const TaskGraph whole = lower(problem, strategy);
     EXPECT_EQ(count_costs(folded), count_costs(whole)) << text_of(problem, strategy);
+    EXPECT_EQ(folds(problem, strategy), folded.is_folded());
     if (!folded.is_folded()) {
         EXPECT_EQ(digest(folded), digest(whole));
         return;

@@ -83,11 +83,11 @@ TEST(Launch, NamesTheWrongVariable) {
               "environment variable RANK: expected an integer from 0 to 3, got '4'. Start with "
               "mpirun, srun or torchrun, or unset it.");
     EXPECT_EQ(error_of({{"WORLD_SIZE", "four"}, {"RANK", "0"}}),
-              "environment variable WORLD_SIZE: expected an integer from 1 to 4096, got "
+              "environment variable WORLD_SIZE: expected an integer from 1 to 65536, got "
               "'four'. Start with mpirun, srun or torchrun, or unset it.");
     EXPECT_EQ(
         error_of({{"WORLD_SIZE", "99999999"}, {"RANK", "0"}}),
-        "environment variable WORLD_SIZE: expected an integer from 1 to 4096, got '99999999'. "
+        "environment variable WORLD_SIZE: expected an integer from 1 to 65536, got '99999999'. "
         "Start with mpirun, srun or torchrun, or unset it.");
     EXPECT_EQ(error_of({{"OMPI_COMM_WORLD_SIZE", "4"}}),
               "environment variable OMPI_COMM_WORLD_RANK: missing, while OMPI_COMM_WORLD_SIZE is "

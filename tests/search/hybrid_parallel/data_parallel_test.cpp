@@ -7,6 +7,7 @@
 #include "plan/lowering/lower.h"
 #include "search/portfolio/search_run.h"
 #include "tests/plan/named_axes.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 
@@ -59,6 +60,28 @@ TEST_F(DataParallelOfTwoLayers, AParameterServerKeepsEachParameterOnce) {
     // The larger, w1, first.
     EXPECT_EQ(strategy.config(*graph_.find_op("w1")).devices, DeviceSet::single(0));
     EXPECT_EQ(strategy.config(*graph_.find_op("w2")).devices, DeviceSet::single(1));
+}
+
+// A mask for each sample, made of what no input reaches: whole, it would lie on every device for all.
+TEST(DataParallel, SplitsWhatIsReadPerSampleWhereSamplesLieTogether) {
+    graph::OpGraph graph;
+    const auto x = plan::add_source(graph, "x", graph::TensorRole::input, {8, 16});
+    const auto constant = plan::add_source(graph, "c", graph::TensorRole::constant, {8, 16});
+    const auto mask = plan::add_compute(graph, "mask", "Neg", {constant}, {8, 16});
+    graph.add_output("y", plan::add_compute(graph, "sum", "Add", {x, mask}, {8, 16}));
+    const cost::Machine machine = plan::switched_machine(4);
+    for (const int micro_batches : {1, 2}) {
+        plan::ProblemOptions options;
+        options.policy.micro_batches = micro_batches;
+        const Problem problem = plan::make_problem(graph, machine, options);
+        const plan::Strategy strategy =
+            data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1));
+        const graph::OpId id = *graph.find_op("mask");
+        const auto axes = plan::names_of(problem.facts().rule(id), strategy.config(id).axes);
+        ASSERT_EQ(axes.size(), 1U);
+        EXPECT_EQ(axes.front().factor, micro_batches == 1 ? "d0" : "*");
+        EXPECT_EQ(axes.front().degree, 4);
+    }
 }
 
 TEST(DataParallel, ShardsParametersWhereRepeatingThemDoesNotFit) {

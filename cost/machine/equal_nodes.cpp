@@ -100,14 +100,12 @@ public:
     [[nodiscard]] bool alike(const NodeRun& a, const NodeRun& b) const {
         if (a.devices != b.devices || a.switches != b.switches || a.links != b.links) return false;
         for (int i = 0; i < a.devices; ++i) {
-            if (figures_of(devices_[static_cast<std::size_t>(a.first_device + i)]) !=
-                figures_of(devices_[static_cast<std::size_t>(b.first_device + i)])) {
-                return false;
-            }
+            const Device& one = device(a.first_device + i);
+            if (figures_of(one) != figures_of(device(b.first_device + i))) return false;
         }
         for (int i = 0; i < a.links; ++i) {
-            const Link& one = links_[static_cast<std::size_t>(a.first_link + i)];
-            const Link& other = links_[static_cast<std::size_t>(b.first_link + i)];
+            const Link& one = link(a.first_link + i);
+            const Link& other = link(b.first_link + i);
             if (figures_of(one) != figures_of(other)) return false;
             if (position(one.from, a) != position(other.from, b)) return false;
             if (position(one.to, a) != position(other.to, b)) return false;
@@ -116,6 +114,10 @@ public:
     }
 
 private:
+    [[nodiscard]] const Device& device(int i) const {
+        return devices_[static_cast<std::size_t>(i)];
+    }
+    [[nodiscard]] const Link& link(int i) const { return links_[static_cast<std::size_t>(i)]; }
     /// Of a vertex in its node: devices, then switches; of a shared switch a number below 0.
     [[nodiscard]] int position(int vertex, const NodeRun& node) const {
         const int count = static_cast<int>(devices_.size());
@@ -134,6 +136,7 @@ private:
 std::vector<NodeRun> runs_of_nodes(std::span<const Device> devices,
                                    std::span<const std::string> switches,
                                    std::span<const Link> links) {
+    if (!std::cmp_less(devices.back().node, devices.size())) return {};  // some node has none
     // The last switches are the nodes' own, as many as join no two of them.
     OwnVertices own(devices, switches.size(), links);
     std::size_t shared = switches.size();
@@ -149,7 +152,7 @@ std::vector<NodeRun> runs_of_nodes(std::span<const Device> devices,
         const int at_to = is_shared(to) ? kNone : own.node_of(static_cast<std::size_t>(to));
         return is_shared(from) || at_from == at_to ? at_to : is_shared(to) ? at_from : kNone;
     };
-    const auto count = static_cast<std::size_t>(std::max(devices.back().node, 0)) + 1;
+    const auto count = static_cast<std::size_t>(devices.back().node) + 1;
     const auto in_devices =
         counts(devices.size(), count, [&](std::size_t i) { return devices[i].node; });
     const auto in_switches = counts(switches.size() - shared, count, [&](std::size_t i) {

@@ -30,9 +30,10 @@ struct NodeRun {
     int links = 0;
 };
 
-/// All of them in rising order, or empty where the machine does not consist of switches that all
-/// share, at the front of the list, and of nodes one behind the other: 0, 1, ..., with their devices,
-/// switches and links in this order, no link between two nodes or two shared switches.
+/// Of at least one device. All runs in rising order, or empty where the machine does not consist of
+/// switches that all share, at the front of the list, and of nodes one behind the other: 0, 1, ...,
+/// with their devices, switches and links in this order, no link between two nodes or two shared
+/// switches.
 std::vector<NodeRun> runs_of_nodes(std::span<const Device> devices,
                                    std::span<const std::string> switches,
                                    std::span<const Link> links);

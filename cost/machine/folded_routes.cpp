@@ -21,14 +21,13 @@ FoldedRoutes::FoldedRoutes(int vertices, int devices, std::span<const Arc> arcs,
 void FoldedRoutes::find_places(int vertices, int devices) {
     places_.resize(static_cast<std::size_t>(vertices));
     for (std::int32_t r = 0; std::cmp_less(r, runs_.size()); ++r) {
-        const NodeRun& run = runs_[static_cast<std::size_t>(r)];
+        const NodeRun& run = runs_[index(r)];
         for (int i = 0; i < run.count * run.devices; ++i) {
-            places_[static_cast<std::size_t>(run.first_device + i)] = {r, i / run.devices,
-                                                                       i % run.devices};
+            places_[index(run.first_device + i)] = {r, i / run.devices, i % run.devices};
         }
         for (int i = 0; i < run.count * run.switches; ++i) {
-            places_[static_cast<std::size_t>(devices + run.first_switch + i)] = {
-                r, i / run.switches, run.devices + i % run.switches};
+            places_[index(devices + run.first_switch + i)] = {r, i / run.switches,
+                                                              run.devices + i % run.switches};
         }
     }
 }

@@ -82,8 +82,8 @@ private:
             alone ? "node" : without_number(std::string_view(first).substr(0, slash));
         prefix_ = alone ? 0 : slash + 1;
         std::vector<std::string> links;
-        for (int i = 0; i < run.links; ++i) {
-            const Link& link = machine_.links()[static_cast<std::size_t>(run.first_link + i)];
+        for (const Link& link : machine_.links().subspan(static_cast<std::size_t>(run.first_link),
+                                                         static_cast<std::size_t>(run.links))) {
             links.push_back(fmt::format(R"({{"from": {}, "to": {}, "type": "{}"}})",
                                         end_json(link.from), end_json(link.to),
                                         link_types_.named(figures_json(link))));

@@ -56,6 +56,9 @@ TEST(EqualNodes, AreOtherOnesWithOneFigureChanged) {
     EXPECT_THAT(found(), ElementsAre(1, 3));
     std::swap(links[1], links[20]);  // of another node
     EXPECT_THAT(found(), IsEmpty());
+    std::swap(links[1], links[20]);
+    devices.back().node = 2'000'000'000;
+    EXPECT_THAT(found(), IsEmpty());
 }
 
 /// Clusters of up to three kinds of nodes in up to seven runs. Few figures: many routes are equal.

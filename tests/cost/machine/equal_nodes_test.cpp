@@ -8,7 +8,6 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,22 +154,25 @@ private:
     std::vector<Link> links_{};
 };
 
-RC_GTEST_PROP(EqualNodesProperty, RoutesAreThoseOfTheWholeMachine, ()) {
-    const Machine machine = RandomCluster().machine();
+void expect_routes_of_the_whole(const Machine& machine) {
     std::vector<Device> in_one_node(machine.devices().begin(), machine.devices().end());
     for (Device& device : in_one_node) device.node = 0;  // which no route depends on
     const Machine whole("whole", in_one_node,
                         {machine.switches().begin(), machine.switches().end()},
                         {machine.links().begin(), machine.links().end()});
-    const std::vector<int> runs = lengths(runs_of(machine));
-    RC_ASSERT(lengths(runs_of(whole)).size() <= 1);
-    RC_CLASSIFY(runs.empty(), "not in runs");
-    RC_CLASSIFY(!runs.empty() && *std::ranges::max_element(runs) > 3, "folded");
+    RC_ASSERT(runs_of(whole).size() <= 1);
     for (int from = 0; from < machine.device_count(); ++from) {
         for (int to = 0; to < machine.device_count(); ++to) {
             if (from == to) continue;
             RC_ASSERT(machine.route(from, to).channels == whole.route(from, to).channels);
         }
+    }
+}
+
+// Twenty a case: of 600 clusters one has a route through a third node that is as good as another.
+RC_GTEST_PROP(EqualNodesProperty, RoutesAreThoseOfTheWholeMachine, ()) {
+    for (int i = 0; i < 20; ++i) {
+        expect_routes_of_the_whole(RandomCluster().machine());
     }
 }
 

@@ -108,7 +108,7 @@ class Routes;
 /// A machine has at most so many of each.
 inline constexpr int kMostDevices = 65'536;
 inline constexpr int kMostSwitches = 65'536;
-inline constexpr int kMostLinks = 524'288;
+inline constexpr int kMostLinks = 196'608;
 
 class Machine {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The figures of a device and of a link in JSON: what the flat form and the node form of machine
-// files have in common. Errors: InputError naming the field; a number may be
+// The figures of a device and of a link in JSON, read and written: what the flat form and the node
+// form of machine files have in common. Errors: InputError naming the field; a number may be
 // a text with its unit ("300 GB/s").
 #pragma once
 

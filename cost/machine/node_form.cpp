@@ -2,6 +2,7 @@
 #include "cost/machine/node_form.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <string>
@@ -295,10 +296,11 @@ private:
 
     static std::optional<int> number_in(const Group& group, std::string_view text) {
         if (!text.starts_with(group.name)) return std::nullopt;
-        for (int d = 0; d < group.listed; ++d) {
-            if (text.substr(group.name.size()) == fmt::to_string(d)) return d;
-        }
-        return std::nullopt;
+        const std::string_view digits = text.substr(group.name.size());
+        int number = -1;
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+        const bool named = number >= 0 && number < group.listed && digits == fmt::to_string(number);
+        return named ? std::optional(number) : std::nullopt;
     }
 
     const Description& description_;

@@ -67,7 +67,7 @@ bool is_makespan(const Problem& problem);
 /// Few devices are lowered more quickly than compared; fifo and msr look at the ids of tasks, which
 /// folding changes (plan/folding/folding.h).
 bool may_fold(const Problem& problem, Scheduler scheduler);
-/// Does an evaluation look at some of the devices alone? Takes a third of one.
+/// Does an evaluation look at some of the devices alone? Takes nearly as long as such an evaluation.
 bool folds(const Problem& problem, const Strategy& strategy, Scheduler scheduler);
 
 /// The evaluator for the problem's objective.

@@ -33,7 +33,7 @@ namespace {
 /// Of what may be chosen.
 constexpr int kChunks[] = {1, 2, 4};
 
-/// Shards of the optimizer's state that are worth lowering: half a kilobyte each, five seconds in all.
+/// Shards of the optimizer's state that are worth lowering: two million take five seconds.
 constexpr std::int64_t kMostShards = 4'000'000;
 
 bool allows(const std::optional<int>& said, int degree) {
@@ -220,10 +220,9 @@ void GridSearch::find_grids(const Engine& engine) {
     }
 }
 
-/// Not if folding does not make few tasks of many: groups with shards of their own need not do alike.
 bool GridSearch::is_worth_lowering(const Engine& engine, const Grid& grid, const Grids& grids,
                                    const Strategy& strategy) {
-    if (!is_too_fine_whole(engine, grid, grids)) return true;
+    if (!is_too_fine_in_shards(engine, grid, grids)) return true;
     const auto [known, is_new] = folds_.try_emplace(grid, false);
     if (is_new) {
         known->second = plan::folds(engine.problem(), strategy, engine.options().scheduler);
@@ -231,8 +230,8 @@ bool GridSearch::is_worth_lowering(const Engine& engine, const Grid& grid, const
     return known->second;
 }
 
-bool GridSearch::is_too_fine_whole(const Engine& engine, const Grid& grid,
-                                   const Grids& grids) const {
+bool GridSearch::is_too_fine_in_shards(const Engine& engine, const Grid& grid,
+                                       const Grids& grids) const {
     return !is_grid(config_) && is_too_fine(engine.problem(), devices_of(grid) / grid.stages,
                                             grids.policy().micro_batches);
 }
@@ -244,7 +243,7 @@ std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     if (!shards) return {ZeroLevel::none};
-    if (!is_too_fine_whole(engine, grid, grids)) {
+    if (!is_too_fine_in_shards(engine, grid, grids)) {
         return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
     }
     // Shards of the optimizer's state are parts once an iteration.

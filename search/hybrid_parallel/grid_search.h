@@ -52,8 +52,11 @@ private:
     bool try_grid(Engine& engine, const GridQueue::Entry& entry);
     [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid,
                                                 const Grids& grids) const;
-    [[nodiscard]] bool is_too_fine_whole(const Engine& engine, const Grid& grid,
-                                         const Grids& grids) const;
+    /// Groups that share the batch do alike, unless they have shards of their own: is_too_fine() of all
+    /// devices, if nobody asked for the grid.
+    [[nodiscard]] bool is_too_fine_in_shards(const Engine& engine, const Grid& grid,
+                                             const Grids& grids) const;
+    /// Not that, or they do alike all the same.
     [[nodiscard]] bool is_worth_lowering(const Engine& engine, const Grid& grid, const Grids& grids,
                                          const plan::Strategy& strategy);
     /// Throws what all of them lack, if they do.
@@ -69,10 +72,11 @@ private:
         std::string configuration;
     };
     std::optional<Hopeless> least_;
-    std::map<Grid, bool> folds_;  ///< where many tasks made that worth asking
-    int tried_ = 0;               ///< configurations that were evaluated
-    int misses_ = 0;              ///< grids in a row
-    std::string fault_;           ///< of the first grid that had one
+    std::map<Grid, bool>
+        folds_;          ///< of grids too fine in shards; by degrees alone, for it takes long
+    int tried_ = 0;      ///< configurations that were evaluated
+    int misses_ = 0;     ///< grids in a row
+    std::string fault_;  ///< of the first grid that had one
 };
 
 }  // namespace partita::search

@@ -35,7 +35,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostOps = 5;
 constexpr std::size_t kMostMessages = 6;
 constexpr int kMostAlternatives = 5;
-constexpr std::size_t kNameWidth = 48;
+constexpr std::size_t kOpNameWidth = 48;
 
 /// "-6.8 %" of 0.932.
 std::string saving(double ratio) {
@@ -120,7 +120,7 @@ private:
         for (const OpId op : longest) {
             const graph::Op& of = problem.graph().op(op);
             const Time time = bottleneck.on_path[op.index()];
-            ops.add_row({shortened(of.name, kNameWidth), of.type, to_text(time),
+            ops.add_row({shortened(of.name, kOpNameWidth), of.type, to_text(time),
                          share_of(time, whole),
                          config_text(problem, op, strategy.ops[op.index()])});
         }

@@ -16,7 +16,6 @@ namespace partita::cost {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kGenerations = {"volta", "ampere", "hopper", "blackwell"};
 /// GB/s of one NVLink by generation, as NCCL counts (src/graph/topo.h).
 constexpr std::array kLinkRates = {20.0, 20.0, 20.6, 40.1};
 
@@ -25,8 +24,8 @@ std::map<std::string, int, std::less<>> read_gpus() {
     const auto path = data_folder() / "collectives" / "nccl_gpus.json";
     const JsonFile json(read_text_file(path), path.string());
     std::map<std::string, int, std::less<>> gpus;
-    for (std::size_t i = 0; i < kGenerations.size(); ++i) {
-        for (const auto& item : json.root()[kGenerations[i]].items()) {
+    for (std::size_t i = 0; i < kNcclGenerations.size(); ++i) {
+        for (const auto& item : json.root()[kNcclGenerations[i]].items()) {
             gpus[item.text({"the name of a GPU"})] = static_cast<int>(i);
         }
     }
@@ -98,7 +97,7 @@ bool NcclLinksModel::knows_some() const {
 std::optional<CollectivePrice> NcclLinksModel::price(const CollectiveCall& call,
                                                      const Machine& machine) const {
     if (call.devices.size() == 1) return CollectivePrice{.time = Time{0}};
-    int oldest = static_cast<int>(kGenerations.size());
+    int oldest = static_cast<int>(kNcclGenerations.size());
     for (const int device : call.devices) {
         oldest = std::min(oldest, generations_[static_cast<std::size_t>(device)]);
     }

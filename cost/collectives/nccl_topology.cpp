@@ -17,7 +17,6 @@ namespace partita::cost {
 namespace {
 
 constexpr double kMostFigure = 1e6;
-constexpr std::array<std::string_view, 4> kGenerations = {"volta", "ampere", "hopper", "blackwell"};
 
 double figure(const JsonField& field) {
     return field.number(0, kMostFigure, {"a number from 0 to 1000000"});
@@ -78,11 +77,11 @@ NcclTopology read_nccl_topology(const JsonField& field) {
     };
     NcclTopology topology;
     const std::string generation = field["generation"].text({"a generation of GPUs"});
-    const auto known = std::ranges::find(kGenerations, generation);
-    if (known == kGenerations.end()) {
+    const auto known = std::ranges::find(kNcclGenerations, generation);
+    if (known == kNcclGenerations.end()) {
         field["generation"].fail({"volta, ampere, hopper or blackwell"});
     }
-    topology.generation = static_cast<int>(known - kGenerations.begin());
+    topology.generation = static_cast<int>(known - kNcclGenerations.begin());
     const std::string cpu = field["cpu"].text({"\"intel\" or \"amd\""});
     if (cpu != "intel" && cpu != "amd") field["cpu"].fail({"\"intel\" or \"amd\""});
     topology.amd_cpu = cpu == "amd";
@@ -107,8 +106,8 @@ NcclConstants read_nccl_constants(const JsonField& root) {
     constants.nvlink = read_latencies(root["hw_latency_us"]["nvlink"]);
     constants.pci = read_latencies(root["hw_latency_us"]["pci"]);
     constants.net = read_latencies(root["hw_latency_us"]["net"]);
-    for (std::size_t i = 0; i < kGenerations.size(); ++i) {
-        const std::string_view name = kGenerations[i];
+    for (std::size_t i = 0; i < kNcclGenerations.size(); ++i) {
+        const std::string_view name = kNcclGenerations[i];
         constants.generations[i] = {
             .ll_max = three(root["ll_max_bw"][name]),
             .ring_ll128_max = three(root["per_channel_max_ring_ll128_bw"][name]),

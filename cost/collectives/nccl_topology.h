@@ -10,15 +10,20 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
 
 namespace partita::cost {
 
+/// As files name them; the first is Volta and all before.
+inline constexpr std::array<std::string_view, 4> kNcclGenerations = {"volta", "ampere", "hopper",
+                                                                     "blackwell"};
+
 /// Of one machine.
 struct NcclTopology {
-    int generation = 1;  ///< 0 Volta and before, 1 Ampere, 2 Hopper, 3 Blackwell
+    int generation = 1;  ///< its place in kNcclGenerations
     bool amd_cpu = false;
     int channels_per_rank = 2;  ///< between nodes, up to most_channels
     int most_channels = 8;

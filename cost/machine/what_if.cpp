@@ -167,7 +167,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view text, std::
     return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-std::string_view example_of(FigureKind kind) {
+std::string_view option_example(FigureKind kind) {
     switch (kind) {
     case FigureKind::bytes: return "40GiB";
     case FigureKind::bytes_per_second: return "12.5GB/s";
@@ -225,7 +225,7 @@ Machine changed(const Machine& machine, const WhatIf& changes) {
         const auto figure = parse_figure(value, row.kind);
         if (!figure || (*figure == 0 && !may_be_zero(row))) {
             throw UsageError(fmt::format("{}: expected a figure such as {}, got {}.", option,
-                                         example_of(row.kind), json_quoted(value)));
+                                         option_example(row.kind), json_quoted(value)));
         }
         apply(parts, row, machine, option, [to = *figure](std::int64_t) { return to; });
     }

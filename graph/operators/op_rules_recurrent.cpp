@@ -73,11 +73,11 @@ OpRule recurrent_rule(const OpGraph& graph, const Op& op, const OpRow& row,
             b.result(result, static_cast<int>(dim), dims[dim]);
         }
     };
-    using Dims = std::vector<std::vector<int>>;
+    using Letters = std::vector<std::vector<int>>;
     const auto state = [&](int unit) {
-        return batch_first ? Dims{{f.b}, {f.d}, {unit}} : Dims{{f.d}, {f.b}, {unit}};
+        return batch_first ? Letters{{f.b}, {f.d}, {unit}} : Letters{{f.d}, {f.b}, {unit}};
     };
-    set_operand(0, batch_first ? Dims{{f.b}, {f.s}, {f.i}} : Dims{{f.s}, {f.b}, {f.i}});
+    set_operand(0, batch_first ? Letters{{f.b}, {f.s}, {f.i}} : Letters{{f.s}, {f.b}, {f.i}});
     set_operand(1, {{f.d}, {f.q, f.h}, {f.i}});
     set_operand(2, {{f.d}, {f.q, f.h}, {f.k}});
     if (b.has_operand(3)) {
@@ -93,8 +93,8 @@ OpRule recurrent_rule(const OpGraph& graph, const Op& op, const OpRow& row,
             set_operand(kind.peepholes, {{f.d}, {three, f.h}});
         }
     }
-    set_result(0,
-               batch_first ? Dims{{f.b}, {f.s}, {f.d}, {f.h}} : Dims{{f.s}, {f.d}, {f.b}, {f.h}});
+    set_result(
+        0, batch_first ? Letters{{f.b}, {f.s}, {f.d}, {f.h}} : Letters{{f.s}, {f.d}, {f.b}, {f.h}});
     set_result(1, state(f.h));
     if (kind.has_cell) set_result(2, state(f.h));
     b.set_flops(recurrent_flops(b, f));

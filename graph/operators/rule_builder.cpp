@@ -12,7 +12,7 @@ namespace partita::graph {
 
 namespace {
 
-const Shape kNoShape;
+const Shape kAbsentShape;
 
 void set_dim(TensorRule& rule, int dim, DimRule value) {
     rule.dims[static_cast<std::size_t>(dim)] = std::move(value);
@@ -68,12 +68,12 @@ bool RuleBuilder::has_result(int result) const {
 }
 
 const Shape& RuleBuilder::shape(int operand) const {
-    if (!has_operand(operand)) return kNoShape;
+    if (!has_operand(operand)) return kAbsentShape;
     return graph_.tensor(op_.inputs[static_cast<std::size_t>(operand)]).shape;
 }
 
 const Shape& RuleBuilder::result_shape(int result) const {
-    if (!has_result(result)) return kNoShape;
+    if (!has_result(result)) return kAbsentShape;
     return graph_.tensor(op_.outputs[static_cast<std::size_t>(result)]).shape;
 }
 

@@ -2,10 +2,16 @@
 """Random legal strategies of a model."""
 from __future__ import annotations
 
+import os
 import random
 import re
 
 import partita
+
+
+def draws(usual: int) -> int:
+    """How many random cases to draw: tests/support/draws.h."""
+    return max(1, usual * int(os.environ.get("PARTITA_TEST_DRAWS", "100")) // 100)
 
 
 def _random_config(model: partita.Model, op: partita.OpPlan, devices: int,

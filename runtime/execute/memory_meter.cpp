@@ -23,7 +23,7 @@ struct Count {
     std::atomic<std::int64_t> now{0};
     std::atomic<std::int64_t> peak{0};
 };
-std::array<Count, kMostMeteredDevices> counts;
+std::array<Count, kMostMeteredDevices> device_counts;
 thread_local int current_device = -1;
 constexpr std::size_t kMostGpus = 128;                    // an at::DeviceIndex
 std::array<std::atomic<int>, kMostGpus> devices_of_gpus;  ///< plus 1; 0: none
@@ -169,7 +169,7 @@ int metered_device_of(int gpu) {
 
 void count_bytes(int device, std::int64_t bytes) {
     if (device < 0 || device >= kMostMeteredDevices) return;
-    Count& of = counts[static_cast<std::size_t>(device)];
+    Count& of = device_counts[static_cast<std::size_t>(device)];
     const std::int64_t now = of.now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::int64_t peak = of.peak.load(std::memory_order_relaxed);
     while (now > peak && !of.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
@@ -177,15 +177,17 @@ void count_bytes(int device, std::int64_t bytes) {
 }
 
 Bytes peak_bytes(int device) {
-    return Bytes{counts[static_cast<std::size_t>(device)].peak.load(std::memory_order_relaxed)};
+    return Bytes{
+        device_counts[static_cast<std::size_t>(device)].peak.load(std::memory_order_relaxed)};
 }
 
 Bytes current_bytes(int device) {
-    return Bytes{counts[static_cast<std::size_t>(device)].now.load(std::memory_order_relaxed)};
+    return Bytes{
+        device_counts[static_cast<std::size_t>(device)].now.load(std::memory_order_relaxed)};
 }
 
 void reset_peaks() {
-    for (Count& each : counts) {
+    for (Count& each : device_counts) {
         each.peak.store(each.now.load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
 }

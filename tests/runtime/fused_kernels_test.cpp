@@ -31,14 +31,14 @@ using plan::add_compute;
 const SourceValue kNoSource = [](const graph::Tensor&) { return at::Tensor(); };
 const graph::Shape kShape = {3, 5, 4};
 
-struct Case {
+struct FusedCase {
     const char* kernel;
     std::vector<graph::Shape> operands;
     /// Adds the ops; the last one is the result.
     void (*build)(OpGraph& graph, const std::vector<TensorId>& operands);
 };
 
-const Case kCases[] = {
+const FusedCase kCases[] = {
     {"silu",
      {kShape},
      [](OpGraph& graph, const std::vector<TensorId>& x) {
@@ -96,7 +96,7 @@ const Case kCases[] = {
      }},
 };
 
-class FusedKernels : public testing::TestWithParam<Case> {};
+class FusedKernels : public testing::TestWithParam<FusedCase> {};
 
 TEST_P(FusedKernels, ComputeWhatTheirOpsCompute) {
     at::manual_seed(1);
@@ -153,8 +153,8 @@ using Numbers = std::vector<std::pair<std::size_t, double>>;
 /// Of the kernel's case: what it becomes where those operands are such numbers.
 void becomes(const char* kernel, const Numbers& numbers, const char* type) {
     SCOPED_TRACE(std::string(kernel) + " as " + type);
-    const Case& found = *std::ranges::find_if(
-        kCases, [&](const Case& each) { return std::string_view(each.kernel) == kernel; });
+    const FusedCase& found = *std::ranges::find_if(
+        kCases, [&](const FusedCase& each) { return std::string_view(each.kernel) == kernel; });
     OpGraph plain;
     std::vector<TensorId> ids;
     for (const graph::Shape& shape : found.operands) {

@@ -25,7 +25,7 @@ using search::Random;
 namespace {
 
 /// A model of one or a few nodes with what it is run on.
-struct Case {
+struct ModelCase {
     onnx::ModelProto model;
     std::vector<onnx::TensorProto> inputs;  ///< contents in raw_data
 };
@@ -203,7 +203,7 @@ void change_node(onnx::NodeProto& node, Random& random) {
 }
 
 /// The contents of an input become those of an initializer.
-void make_known(Case& model, std::uint64_t input) {
+void make_known(ModelCase& model, std::uint64_t input) {
     onnx::GraphProto& graph = *model.model.mutable_graph();
     onnx::TensorProto& known = *graph.add_initializer();
     known = model.inputs[input];
@@ -212,7 +212,7 @@ void make_known(Case& model, std::uint64_t input) {
     model.inputs.erase(model.inputs.begin() + static_cast<std::ptrdiff_t>(input));
 }
 
-void change_once(Case& model, Random& random) {
+void change_once(ModelCase& model, Random& random) {
     onnx::GraphProto& graph = *model.model.mutable_graph();
     const std::uint64_t how = random.below(8);
     if (how == 7 && model.model.opset_import_size() > 0) {
@@ -229,7 +229,7 @@ void change_once(Case& model, Random& random) {
 }
 
 /// The model's inputs have the shapes of what they are given.
-void set_input_shapes(Case& model) {
+void set_input_shapes(ModelCase& model) {
     for (std::size_t i = 0; i < model.inputs.size(); ++i) {
         auto& input = *model.model.mutable_graph()->mutable_input(static_cast<int>(i));
         auto& shape = *input.mutable_type()->mutable_tensor_type()->mutable_shape();
@@ -249,7 +249,7 @@ HostTensor host_tensor(const onnx::TensorProto& tensor) {
 
 }  // namespace
 
-struct HostileModels::Original : Case {};
+struct HostileModels::Original : ModelCase {};
 
 HostileModels::HostileModels(const fs::path& folder)
     : name_(folder.filename()), original_(std::make_unique<Original>()) {
@@ -273,7 +273,7 @@ HostileModel HostileModels::mutant(int index) const {
     auto seed = static_cast<std::uint64_t>(index);
     for (const char c : name_) seed = search::mix(seed ^ static_cast<unsigned char>(c));
     Random random(seed);
-    Case mutant = *original_;
+    ModelCase mutant = *original_;
     const std::uint64_t changes = 1 + random.below(3);
     for (std::uint64_t i = 0; i < changes; ++i) change_once(mutant, random);
     set_input_shapes(mutant);

@@ -24,6 +24,7 @@
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/run_graph.h"
 #include "tests/runtime/node_test.h"
+#include "tests/runtime/one_op.h"
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
@@ -46,22 +47,10 @@ at::Tensor gradient_like(const at::Tensor& result) {
     return at::cos(numbers).to(result.scalar_type());
 }
 
-Tensors only(const Tensors& all, std::uint64_t bits) {
-    Tensors kept(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        if ((bits >> std::min<std::size_t>(i, 63) & 1U) != 0) kept[i] = all[i];
-    }
-    return kept;
-}
-
 Tensors on(at::Device device, const Tensors& tensors) {
     Tensors moved;
     for (const at::Tensor& each : tensors) moved.push_back(each.defined() ? each.to(device) : each);
     return moved;
-}
-
-std::string first_line(const std::string& text) {
-    return text.substr(0, text.find('\n'));
 }
 
 /// The largest difference of two tensors over the largest magnitude of the expected one.

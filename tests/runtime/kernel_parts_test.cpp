@@ -22,6 +22,7 @@
 #include "graph/operators/op_rule.h"
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/runtime/one_op.h"
 
 namespace partita::runtime {
 namespace {
@@ -140,14 +141,6 @@ std::vector<std::vector<graph::Box>> splits_of(const graph::OpRule& rule) {
         splits.push_back(std::move(halves));
     }
     return splits;
-}
-
-Tensors only(const Tensors& all, std::uint64_t bits) {
-    Tensors result;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        result.push_back((bits >> i & 1U) != 0 ? all[i] : at::Tensor());
-    }
-    return result;
 }
 
 std::vector<char> wanted_of(const Tensors& operands) {

@@ -104,11 +104,11 @@ std::string run_and_compare(const DataSet& data, at::Device device) {
     return "";
 }
 
+}  // namespace
+
 std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
-
-}  // namespace
 
 std::vector<fs::path> node_test_folders() {
     std::vector<fs::path> folders;

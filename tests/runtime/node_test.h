@@ -15,6 +15,9 @@
 
 namespace partita::runtime {
 
+/// Of an error.
+std::string first_line(const std::string& text);
+
 /// Folders of tests::node_tests() in order of name; empty when there are none.
 std::vector<std::filesystem::path> node_test_folders();
 

@@ -3,6 +3,8 @@
 // One op on operands that are at hand, without a model around it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -27,6 +29,15 @@ struct OneOp {
     std::vector<std::pair<std::string, graph::AttributeValue>> attributes = {};
     int opset = 22;
 };
+
+/// Of `all` those whose bit is set; the last bit counts for all that follow.
+inline Tensors only(const Tensors& all, std::uint64_t bits) {
+    Tensors kept(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((bits >> std::min<std::size_t>(i, 63) & 1U) != 0) kept[i] = all[i];
+    }
+    return kept;
+}
 
 inline graph::OpGraph graph_of(const OneOp& one) {
     graph::OpGraph graph;

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <ranges>
 
+#include "search/support/random.h"
+
 namespace partita::support {
 
 /// PARTITA_TEST_DRAWS; 100 without. Throws std::invalid_argument where it is no whole number from 1
@@ -25,6 +27,11 @@ template <std::integral T>
 /// From 1 to draws(usual).
 [[nodiscard]] inline auto seeds(std::uint64_t usual) {
     return std::views::iota(std::uint64_t{1}, draws(usual) + 1);
+}
+
+/// From 0 to below - 1.
+[[nodiscard]] inline int draw(search::Random& random, int below) {
+    return static_cast<int>(random.below(static_cast<std::uint64_t>(below)));
 }
 
 }  // namespace partita::support

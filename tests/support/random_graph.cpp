@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/draws.h"
+
 namespace partita::support {
 
 using graph::Op;
@@ -16,10 +18,6 @@ using graph::TensorRole;
 using search::Random;
 
 namespace {
-
-int draw(Random& random, int bound) {
-    return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
-}
 
 /// Adds real ops on tensors [8 16].
 class NetworkBuilder {

@@ -12,6 +12,7 @@
 #include "cost/work_signature.h"
 #include "graph/operators/part.h"
 #include "plan/problem/op_costs.h"
+#include "tests/support/draws.h"
 
 namespace partita::support {
 
@@ -21,10 +22,6 @@ using plan::Problem;
 using search::Random;
 
 namespace {
-
-int draw(Random& random, int below) {
-    return static_cast<int>(random.below(static_cast<std::uint64_t>(below)));
-}
 
 cost::Measurement near(Random& random, Time time) {
     const double factor = std::exp2(10 * random.uniform() - 5);

@@ -6,35 +6,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "search/support/random.h"
+#include "tests/plan/incremental/literal_timeline.h"
 #include "tests/support/draws.h"
 
 namespace partita::plan {
 namespace {
 
 using search::Random;
-
-int draw(Random& random, int bound) {
-    return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
-}
-
-struct PlainTask {
-    std::int32_t resource_set = 0;
-    std::int64_t duration = 0;
-    std::int32_t launch = 0;
-    std::uint64_t key = 0;
-    std::vector<Slot> predecessors;
-    friend bool operator==(const PlainTask&, const PlainTask&) = default;
-};
-
-/// By slot; predecessors have smaller numbers.
-using PlainGraph = std::map<Slot, PlainTask>;
+using support::draw;
 
 /// Devices with a compute row each, and resource sets from device to device over shared channels.
 Csr<std::int32_t> random_resource_sets(Random& random, int devices) {
@@ -69,54 +52,6 @@ Csr<std::int32_t> random_hosts(Random& random, const Csr<std::int32_t>& resource
     return hosts;
 }
 
-struct Timeline {
-    std::vector<Slot> order;
-    std::map<Slot, std::int64_t> start;
-    std::int64_t makespan = 0;
-};
-
-/// The scheduling rule word for word: scan all ready tasks, commit the smallest.
-Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& resource_sets,
-                 const Csr<std::int32_t>& hosts, int resources) {
-    Timeline timeline;
-    std::vector<std::int64_t> free(static_cast<std::size_t>(resources), 0);
-    std::map<std::int32_t, std::int64_t> launched;
-    std::map<Slot, std::int64_t> end;
-    while (timeline.order.size() < graph.size()) {
-        std::tuple<std::int64_t, std::uint64_t, Slot> best{std::numeric_limits<std::int64_t>::max(),
-                                                           0, -1};
-        for (const auto& [slot, task] : graph) {
-            if (end.contains(slot)) continue;
-            std::int64_t start = 0;
-            bool ready = true;
-            for (const Slot p : task.predecessors) {
-                ready = ready && end.contains(p);
-                if (ready) start = std::max(start, end.at(p));
-            }
-            if (!ready) continue;
-            for (const std::int32_t r :
-                 resource_sets[static_cast<std::size_t>(task.resource_set)]) {
-                start = std::max(start, free[static_cast<std::size_t>(r)]);
-            }
-            for (const std::int32_t d : hosts[static_cast<std::size_t>(task.resource_set)])
-                start = std::max(start, launched[d]);
-            best = std::min(best, {start, task.key, slot});
-        }
-        const auto [start, key, slot] = best;
-        const PlainTask& task = graph.at(slot);
-        end[slot] = start + task.duration;
-        for (const std::int32_t r : resource_sets[static_cast<std::size_t>(task.resource_set)]) {
-            free[static_cast<std::size_t>(r)] = end[slot];
-        }
-        for (const std::int32_t d : hosts[static_cast<std::size_t>(task.resource_set)])
-            launched[d] += task.launch;
-        timeline.order.push_back(slot);
-        timeline.start[slot] = start;
-        timeline.makespan = std::max(timeline.makespan, end[slot]);
-    }
-    return timeline;
-}
-
 /// A graph that changes at random, and its incremental timeline.
 class ChangingTimeline {
 public:
@@ -149,7 +84,7 @@ public:
         for (int i = 0; i < changes; ++i) {
             change(next, std::min(slots_ - 1, std::max(0, center + draw(random_, spread))));
         }
-        const Timeline expected = literal_of(next);
+        const LiteralTimeline expected = literal_of(next);
         const std::int64_t slack = draw(random_, 7) - 3;
         const Time limit = draw(random_, 3) == 0
                                ? Time::max()
@@ -171,7 +106,7 @@ public:
     }
 
     void expect_equal() {
-        const Timeline expected = literal_of(graph_);
+        const LiteralTimeline expected = literal_of(graph_);
         EXPECT_EQ(timeline_.makespan(), Time(expected.makespan));
         const auto order = timeline_.order();
         EXPECT_EQ(std::vector<Slot>(order.begin(), order.end()), expected.order);
@@ -185,8 +120,8 @@ public:
 
 private:
     [[nodiscard]] int resources() const { return 3 * devices_ + 2; }
-    [[nodiscard]] Timeline literal_of(const PlainGraph& graph) const {
-        return literal(graph, resource_sets_, hosts_, resources());
+    [[nodiscard]] LiteralTimeline literal_of(const PlainGraph& graph) const {
+        return literal_timeline(graph, resource_sets_, hosts_, resources());
     }
     static Csr<std::int32_t> no_hosts(const Csr<std::int32_t>& resource_sets) {
         Csr<std::int32_t> none;

@@ -17,10 +17,6 @@ using graph::OpRule;
 using graph::Shape;
 using search::Random;
 
-int draw(Random& random, int below) {
-    return static_cast<int>(random.below(static_cast<std::uint64_t>(below)));
-}
-
 DeviceSet draw_devices(Random& random, int count, int devices) {
     std::vector<int> all(static_cast<std::size_t>(devices));
     std::iota(all.begin(), all.end(), 0);

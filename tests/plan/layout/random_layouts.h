@@ -11,11 +11,11 @@
 #include "plan/layout/layout.h"
 #include "plan/strategy/strategy.h"
 #include "search/support/random.h"
+#include "tests/support/draws.h"
 
 namespace partita::plan {
 
-/// 0 ... below - 1.
-int draw(search::Random& random, int below);
+using support::draw;
 
 /// `count` of that many devices; sorted half of the time.
 DeviceSet draw_devices(search::Random& random, int count, int devices);

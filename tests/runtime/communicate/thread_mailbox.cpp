@@ -17,7 +17,7 @@
 namespace partita::runtime {
 namespace {
 
-constexpr auto kSlice = std::chrono::milliseconds(5);  // between looks at the Abort flag
+constexpr auto kNap = std::chrono::milliseconds(5);  // between looks at the Abort flag
 
 struct Sent {
     Mailbox::Ticket ticket = 0;
@@ -59,7 +59,7 @@ public:
         while (messages.empty()) {
             stop_if_aborted();
             if (Clock::now() >= until) return std::nullopt;
-            room_->changed.wait_for(lock, kSlice);
+            room_->changed.wait_for(lock, kNap);
         }
         const Sent message = std::move(messages.front());
         messages.pop_front();

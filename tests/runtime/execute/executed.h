@@ -17,6 +17,9 @@
 
 namespace partita::runtime {
 
+/// Of float32 sums in another order.
+inline constexpr double kTolerance = 2e-4;
+
 struct Executed {
     std::vector<graph::HostTensor> outputs;
     std::vector<graph::HostTensor> parameters;  ///< trained ones, after the last iteration

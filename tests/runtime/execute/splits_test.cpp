@@ -50,7 +50,6 @@ std::string name_of(const testing::TestParamInfo<Example>& info) {
 }
 
 constexpr int kDevices = 6;
-constexpr double kTolerance = 2e-4;  // of float32 sums in another order
 const plan::Policy kMse{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
 
 class Splits : public testing::TestWithParam<Example> {
@@ -164,8 +163,8 @@ void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
 void Splits::expect_same_training(Over over, const plan::Policy& policy, std::uint64_t seeds) {
     std::uint64_t compared = 0;
     const plan::Problem problem = this->problem(plan::Mode::training, policy);
-    constexpr int kIterations = 3;
-    const Executed expected = alone(problem, policy, kIterations);
+    constexpr int kTurns = 3;
+    const Executed expected = alone(problem, policy, kTurns);
     for (const std::uint64_t seed : support::seeds(seeds)) {
         search::Random random(seed);
         plan::Strategy strategy =
@@ -177,7 +176,7 @@ void Splits::expect_same_training(Over over, const plan::Policy& policy, std::ui
         if (plan::find_fault(problem, strategy)) continue;
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_same_training(problem, strategy,
-                             executed_over(over, seed, problem, strategy, kIterations), expected);
+                             executed_over(over, seed, problem, strategy, kTurns), expected);
         if (HasFatalFailure()) return;
         ++compared;
     }

@@ -20,7 +20,7 @@ using c10::Stream;
 thread_local c10::DeviceIndex device_of_thread = 0;
 thread_local std::array<std::int64_t, kPretendGpus> streams_of_thread{};
 std::atomic<std::int64_t> streams_made{0};
-std::atomic<bool> held{false};
+std::atomic<bool> is_held{false};
 
 StreamId id_of(const Stream& stream) {
     return {stream.device_index(), stream.id()};
@@ -66,7 +66,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
         clocks().wait(id_of(stream), static_cast<PretendEvent*>(event)->clock);
     }
     bool queryEvent(void* event) const override {
-        if (held) return false;
+        if (is_held) return false;
         clocks().seen_by_host(static_cast<PretendEvent*>(event)->clock);
         return true;
     }
@@ -96,7 +96,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 }  // namespace
 
 void hold_pretend_gpus(bool hold) {
-    held = hold;
+    is_held = hold;
 }
 
 StreamClocks& clocks() {

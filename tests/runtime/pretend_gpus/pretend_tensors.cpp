@@ -33,7 +33,7 @@ void give_back(void* context) {
     if (held->begin != 0) clocks().given_back(held->begin);
 }
 
-c10::DataPtr held(c10::Storage storage, c10::Device device) {
+c10::DataPtr kept(c10::Storage storage, c10::Device device) {
     void* const data = hidden(storage.mutable_data());
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
     if (data != nullptr) clocks().allocated(begin, storage.nbytes(), current_stream(device));
@@ -73,7 +73,7 @@ Access access_of(const at::Tensor& tensor, bool writes) {
 
 at::Tensor unwritten(const at::Tensor& cpu, c10::Device device) {
     c10::Storage storage(c10::Storage::use_byte_size_t(), cpu.storage().nbytes(),
-                         held(cpu.storage(), device), /*allocator=*/nullptr, /*resizable=*/false);
+                         kept(cpu.storage(), device), /*allocator=*/nullptr, /*resizable=*/false);
     return tensor_in(std::move(storage), kPretendKey, cpu);
 }
 
@@ -109,7 +109,7 @@ void Lent::settle() const {
         c10::StorageImpl& storage = *storage_in(tensor);
         if (alias.storage().data() != found(storage)) {
             storage.set_nbytes(alias.storage().nbytes());
-            storage.set_data_ptr_noswap(held(alias.storage(), tensor.device()));
+            storage.set_data_ptr_noswap(kept(alias.storage(), tensor.device()));
         }
         if (tensor.sizes() == alias.sizes() && tensor.strides() == alias.strides()) continue;
         tensor.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),

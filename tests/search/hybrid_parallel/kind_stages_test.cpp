@@ -43,7 +43,7 @@ cost::Machine fast_and_slow() {
 
 /// x [4096 64] ─▶ MatMul [64 1024] ─▶ MatMul [1024 64] ─▶ ... ─▶ y: much to compute, little to
 /// send.
-graph::OpGraph narrow_and_wide(int pairs) {
+graph::OpGraph products_to_compute(int pairs) {
     constexpr std::int64_t kStageBatch = 4096;
     constexpr std::int64_t kNarrow = 64;
     constexpr std::int64_t kWide = 1024;
@@ -82,7 +82,7 @@ int kind_of(const plan::OpConfig& config) {
 }
 
 TEST(KindStages, AreLegalPipelinesWhoseStagesAreKinds) {
-    const graph::OpGraph graph = narrow_and_wide(6);
+    const graph::OpGraph graph = products_to_compute(6);
     const cost::Machine machine = fast_and_slow();
     const Problem problem = plan::make_problem(graph, machine, kind_options(16));
     const std::vector<plan::Strategy> all = all_of(problem, {4, 16});
@@ -110,7 +110,7 @@ TEST(KindStages, AreLegalPipelinesWhoseStagesAreKinds) {
 }
 
 TEST(KindStages, AreForUnequalDevicesWhereOpsMayBeSplit) {
-    const graph::OpGraph graph = narrow_and_wide(2);
+    const graph::OpGraph graph = products_to_compute(2);
     const cost::Machine equal = plan::switched_machine(4);
     const cost::Machine unequal = fast_and_slow();
     ProblemOptions whole = kind_options(16);
@@ -123,7 +123,7 @@ TEST(KindStages, AreForUnequalDevicesWhereOpsMayBeSplit) {
 // The slow ones are as good as two thirds of a fast one: three quarters of the time, and what
 // filling a pipeline takes.
 TEST(KindStages, LetExpertUseSlowDevicesToo) {
-    const graph::OpGraph graph = narrow_and_wide(12);
+    const graph::OpGraph graph = products_to_compute(12);
     const cost::Machine machine = fast_and_slow();
     EngineOptions options;
     options.searchers = {"expert"};

@@ -19,7 +19,7 @@ using graph::DType;
 using graph::TensorId;
 using graph::TensorRole;
 
-constexpr std::int64_t kBatch = 32;
+constexpr std::int64_t kRows = 32;
 constexpr std::int64_t kWidth = 256;
 
 /// x -> MatMul [w 4w] -> Relu -> MatMul [4w w] in bfloat16.
@@ -28,12 +28,12 @@ graph::OpGraph feed_forward() {
     const auto source = [&](const char* name, TensorRole role, graph::Shape shape) {
         return build.source(name, role, std::move(shape), DType::bfloat16);
     };
-    const TensorId x = source("x", TensorRole::input, {kBatch, kWidth});
+    const TensorId x = source("x", TensorRole::input, {kRows, kWidth});
     const TensorId up = source("up", TensorRole::parameter, {kWidth, 4 * kWidth});
     const TensorId down = source("down", TensorRole::parameter, {4 * kWidth, kWidth});
-    const TensorId wide = build.add("MatMul", {x, up}, {{kBatch, 4 * kWidth}})[0];
-    const TensorId relu = build.add("Relu", {wide}, {{kBatch, 4 * kWidth}})[0];
-    const TensorId y = build.add("MatMul", {relu, down}, {{kBatch, kWidth}})[0];
+    const TensorId wide = build.add("MatMul", {x, up}, {{kRows, 4 * kWidth}})[0];
+    const TensorId relu = build.add("Relu", {wide}, {{kRows, 4 * kWidth}})[0];
+    const TensorId y = build.add("MatMul", {relu, down}, {{kRows, kWidth}})[0];
     for (const TensorId t : {wide, relu, y}) build.graph.tensor(t).dtype = DType::bfloat16;
     build.add_outputs();
     return std::move(build.graph);

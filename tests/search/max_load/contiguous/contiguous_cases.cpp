@@ -13,6 +13,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 
 namespace partita::search {
 
@@ -21,12 +22,9 @@ using graph::OpGraph;
 using graph::OpId;
 using graph::TensorId;
 using plan::Problem;
+using support::draw;
 
 namespace {
-
-int draw(Random& random, int bound) {
-    return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
-}
 
 OpId add(OpGraph& graph, const graph::GivenCosts& given, const std::vector<OpId>& from) {
     Op op;

@@ -29,12 +29,13 @@ void check_precision(DType precision) {
                                  graph::name_of(precision)));
 }
 
-/// Of a constant of one element; nullopt: it is none, or its value is not at hand.
+/// Of a constant of one element, 0 or 1 of a boolean; nullopt: it is none, or its value is not at hand.
 std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
     const graph::Tensor& tensor = model.graph.tensor(id);
-    const bool is_number = tensor.role == graph::TensorRole::constant && tensor.elements() == 1 &&
-                           importers::can_be_literal(tensor.dtype) &&
-                           graph::is_floating_point(tensor.dtype);
+    const bool is_number =
+        tensor.role == graph::TensorRole::constant && tensor.elements() == 1 &&
+        (tensor.dtype == graph::DType::boolean ||
+         (importers::can_be_literal(tensor.dtype) && graph::is_floating_point(tensor.dtype)));
     if (!is_number || model.source == nullptr) return std::nullopt;
     std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes().raw()));
     try {
@@ -42,6 +43,7 @@ std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
     } catch (const InputError&) {
         return std::nullopt;  // a model without its weights
     }
+    if (tensor.dtype == graph::DType::boolean) return bytes[0] == std::byte{0} ? 0 : 1;
     return importers::to_real(tensor.dtype, bytes);
 }
 

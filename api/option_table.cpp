@@ -172,7 +172,9 @@ std::span<const OptionRow> option_table() {
                   .set = OptionSet::searchers,
                   .help = "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
                           "(pipeline), cp=N (context), ep=N (experts), vpp=N (chunks per stage), "
-                          "zero=0..3, sp (sequence), cp-by=heads or queries, layers=even, work or "
+                          "zero=0..3, sp (sequence), cp-by=heads or queries, reduce=each or last "
+                          "(gradients of "
+                          "micro-batches), layers=even, work or "
                           "4-8-8-4 (per stage), order=tp-cp-dp-pp (innermost first); the rest is "
                           "searched",
                   .field = strategy_field()},

@@ -102,6 +102,11 @@ public:
                        "write the measured times of tasks into this database")
             ->type_name("DB")
             ->group("Output");
+        app.add_option("--outputs", outputs_,
+                       "write what the model gives, with its own weights, into this folder, one "
+                       "array of numpy's each (NAME.npy)")
+            ->type_name("DIR")
+            ->group("Output");
         app.add_option("--trace", trace_file_,
                        "predicted and measured timeline for ui.perfetto.dev")
             ->type_name("FILE")
@@ -112,6 +117,7 @@ public:
         api::check_outputs({{"--trace", trace_file_}, {"--update-profile", database_}},
                            {options_.plan, options_.model.file, options_.machine});
         check_database();
+        check_folder();
         runtime::Ranks* const ranks = join(console);
         const Planned planned = load(console);
         const plan::Problem& problem = *planned.loaded->problem;
@@ -134,10 +140,15 @@ public:
                                                        result.runs));
         }
         if (!database_.empty()) update_profile({problem, strategy, priced.tasks, result}, console);
-        const Executed executed{problem, priced, result, warmup_};
+        std::vector<std::filesystem::path> arrays;
+        if (!outputs_.empty()) arrays = importers::write_tensor_files(outputs_, result.outputs);
+        const Executed executed{problem, priced, result, warmup_, arrays};
         console.json(execute_json(executed));
         console.print(execute_text(executed));
         if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
+        for (const std::filesystem::path& array : arrays) {
+            console.print(fmt::format("wrote {}\n", array.string()));
+        }
         return check_passed(result) ? ExitCode::done : failed(result, console);
     }
 
@@ -169,11 +180,12 @@ private:
                 {"task graph", digest_without_prices(priced.tasks)},
                 {"command",
                  fmt::format("iterations {}, warmup {}, check {}, weights {}, learning rate {}, "
-                             "inputs {}",
+                             "inputs {}, outputs {}",
                              iterations_, warmup_, check_,
                              random_weights_ ? std::to_string(*random_weights_) : "of the model",
                              learning_rate_ ? std::to_string(*learning_rate_) : "default",
-                             options_.model.inputs.empty() ? "made up" : "given")}};
+                             options_.model.inputs.empty() ? "made up" : "given",
+                             outputs_.empty() ? "not taken" : "taken")}};
     }
 
     /// The plan says which model it is of; a data set binds dims only where the plan was made with
@@ -222,6 +234,7 @@ private:
                                         .learning_rate = learning_rate_,
                                         .check = check_,
                                         .expected = {}};
+        request.wants_outputs = !outputs_.empty();
         request.timeout = timeout();
         request.sources.model = planned.loaded->model.source.get();
         request.sources.random_weights = random_weights_;
@@ -240,8 +253,8 @@ private:
         const std::filesystem::path& folder = options_.model.inputs;
         if (folder.empty()) return;
         const auto named = [&](std::string_view stem, OpKind kind) {
-            std::vector<HostTensor> tensors = importers::read_tensor_files(folder, stem);
             const std::vector<std::string> names = names_of(graph, kind);
+            std::vector<HostTensor> tensors = importers::read_tensor_files(folder, stem, names);
             if (tensors.size() != names.size() && (kind == OpKind::input || !tensors.empty())) {
                 throw UsageError(fmt::format("--inputs {}: expected {} of {}, there are {}.",
                                              folder.string(), count_of(std::ssize(names), "file"),
@@ -263,6 +276,13 @@ private:
     void check_database() const {
         if (database_.empty() || !std::filesystem::exists(database_)) return;
         (void)cost::ProfileDatabase::create(database_);
+    }
+
+    /// The same of outputs.
+    void check_folder() const {
+        if (outputs_.empty() || !std::filesystem::exists(outputs_)) return;
+        if (std::filesystem::is_directory(outputs_)) return;
+        throw UsageError(fmt::format("--outputs {}: is a file. Name a folder.", outputs_.string()));
     }
 
     void update_profile(const api::MeasuredRun& run, Console& console) const {
@@ -301,6 +321,7 @@ private:
     double timeout_ = 60.0;
     std::filesystem::path database_;
     std::filesystem::path trace_file_;
+    std::filesystem::path outputs_;
 };
 
 }  // namespace

@@ -159,6 +159,10 @@ std::string execute_json(const Executed& executed) {
         {"loss", nullptr},
         {"devices", devices}};
     if (result.loss) json["loss"] = *result.loss;
+    json["outputs"] = Json::array();
+    for (const std::filesystem::path& file : executed.outputs) {
+        json["outputs"].push_back(file.string());
+    }
     if (!result.differences.empty()) {
         double absolute = 0.0;
         double relative = 0.0;

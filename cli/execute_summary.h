@@ -3,6 +3,8 @@
 // What an execution showed, for people and for programs: measured beside predicted.
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct Executed {
     const plan::Priced& priced;
     const runtime::ExecuteResult& result;
     int warmup = 0;
+    std::span<const std::filesystem::path> outputs = {};  ///< files that were written
 };
 
 /// Do all differences stay within their tolerance? True when nothing was compared.

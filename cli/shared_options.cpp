@@ -169,7 +169,8 @@ void add_binding_options(CLI::App& app, ModelOptions& options, std::vector<std::
         ->type_name(batches == nullptr ? "N" : "N[,N...]")
         ->group(kModelGroup);
     app.add_option("--inputs", options.inputs,
-                   "bind the dims to the shapes of an ONNX test-data-set folder (input_0.pb, ...)")
+                   "bind the dims to the shapes of the tensors in a folder: an ONNX test data set "
+                   "(input_0.pb, ...), or numpy's arrays (NAME.npy)")
         ->type_name("DIR")
         ->group(kModelGroup);
     app.add_option_function<std::string>(

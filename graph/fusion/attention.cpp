@@ -27,6 +27,8 @@ struct Found {
     std::vector<TensorId> masks;  ///< that are added, or one condition
     bool hides = false;           ///< the condition is true of keys to leave out
     std::optional<OpId> scaling;  ///< a Mul or Div of the scores
+    std::optional<OpId> dropout;  ///< of the softmax's result, that trains
+    double ratio = 0;             ///< of what it drops
     std::set<OpId> inner;         ///< all but the last product
 };
 
@@ -67,21 +69,32 @@ private:
     }
     [[nodiscard]] bool is_read_once(TensorId t) const { return graph_.uses(t).size() == 1; }
 
-    /// A Dropout that does not train: since operator set 12 the third operand says if it does.
-    [[nodiscard]] bool drops_nothing(OpId id) const {
+    /// The share of elements that a Dropout drops; nullopt: it is none, its mask is read, or constants
+    /// alone do not tell. Before operator set 7 an attribute says if it trains, since 12 the third operand.
+    [[nodiscard]] std::optional<double> dropped_share(OpId id) const {
         const Op& op = graph_.op(id);
-        if (op.type != "Dropout" || !op.domain.empty()) return false;
-        const bool may_train = op.inputs.size() > 2 && op.inputs[2].valid();
-        const bool was_for_tests = op.opset < 7 && op.attributes.get_int("is_test", 0) != 0;
-        const bool gives_mask = op.outputs.size() > 1 && op.outputs[1].valid();
-        return !may_train && !gives_mask && (op.opset == 0 || op.opset >= 7 || was_for_tests);
+        if (op.kind != OpKind::compute || op.type != "Dropout" || !op.domain.empty()) return {};
+        if (op.outputs.size() > 1 && op.outputs[1].valid()) return {};
+        const auto has = [&](std::size_t i) {
+            return op.inputs.size() > i && op.inputs[i].valid();
+        };
+        const bool is_old = op.opset > 0 && op.opset < 7;
+        std::optional<double> trains = is_old && op.attributes.get_int("is_test", 0) == 0 ? 1 : 0;
+        if (!is_old && has(2)) trains = number_(op.inputs[2]);
+        if (!trains || *trains == 0) return trains;
+        const std::optional<double> ratio =
+            has(1) ? number_(op.inputs[1]) : op.attributes.get_float("ratio", 0.5);
+        return ratio && *ratio >= 0 && *ratio < 1 ? ratio : std::nullopt;
     }
 
     /// What a softmax gives; nullopt: `t` is something else.
     [[nodiscard]] std::optional<TensorId> softmax_of(TensorId t, Found& found) const {
         if (!is_read_once(t)) return std::nullopt;
         const OpId by = producer(t);
-        if (drops_nothing(by)) {
+        if (const std::optional<double> share = dropped_share(by)) {
+            if (*share > 0 && found.dropout) return std::nullopt;
+            if (*share > 0) found.dropout = by;
+            if (*share > 0) found.ratio = *share;
             found.inner.insert(by);
             return softmax_of(graph_.op(by).inputs[0], found);
         }
@@ -266,6 +279,14 @@ private:
         op.inputs = {scaled_query(found), key(found, last), copy_[found.value]};
         if (!found.masks.empty()) op.inputs.push_back(mask(found, last));
         op.attributes.set("scale", 1.0);
+        if (found.dropout) {
+            const Op& dropout = from_.op(*found.dropout);
+            op.attributes.set(std::string(kDropoutRatio), found.ratio);
+            op.attributes.set(std::string(kDropoutName), dropout.name);
+            if (const AttributeValue* seed = dropout.attributes.find("seed")) {
+                op.attributes.set("seed", *seed);
+            }
+        }
         const TensorId result = last.outputs[0];
         copy_[result] = add(std::move(op), from_.tensor(result));
     }

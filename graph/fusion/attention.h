@@ -10,15 +10,24 @@
 // of the sum a Where may put a number of -10,000 or less where keys are hidden (masked_fill), and its
 // condition, or its inverse, becomes the mask. A Where that replaces what is not a number after the
 // softmax by zero goes: queries that may attend no key get zeros from Attention. So does a Dropout
-// that cannot train (it is not asked whether to). Several masks are added up first, where their sum is
-// no larger than one of them. Left as they are: a Dropout that may train, a condition beside a mask,
-// scores that somebody else reads.
+// that does not train. One that does, by a constant ratio, becomes part of the op, which then drops the
+// elements of the softmax that the Dropout would have dropped: attributes of ours name ratio and Dropout
+// (kDropoutRatio, kDropoutName). Several masks are added up first, where their sum is no larger than one
+// of them. Left as they are: a Dropout of which a model's input decides whether it trains, or whose mask
+// is read, a condition beside a mask, scores that somebody else reads.
 #pragma once
+
+#include <string_view>
 
 #include "graph/fusion/number_of.h"
 #include "graph/op_graph.h"
 
 namespace partita::graph {
+
+/// Attributes of Attention and BlockAttention, in [0, 1) and a name: what is dropped of the softmax's
+/// result, and the Dropout op whose numbers say which elements; `seed` is its, too.
+inline constexpr std::string_view kDropoutRatio = "dropout_ratio";
+inline constexpr std::string_view kDropoutName = "dropout_name";
 
 struct FusedAttention {
     OpGraph graph;

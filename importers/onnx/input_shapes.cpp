@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,7 +12,9 @@
 
 #include "base/error.h"
 #include "importers/onnx/model_error.h"
+#include "importers/onnx/npy_file.h"
 #include "importers/onnx/onnx_types.h"
+#include "importers/onnx/tensor_file.h"
 
 namespace partita::importers {
 
@@ -183,16 +186,19 @@ private:
         std::map<std::string, Shape> shapes;
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             if (!inputs_[i].tensor) continue;
-            const auto path = options_.inputs_dir / fmt::format("input_{}.pb", i);
+            const auto found = find_tensor_file(options_.inputs_dir, "input", i, inputs_[i].name);
+            const auto path = found.value_or(options_.inputs_dir / fmt::format("input_{}.pb", i));
             std::ifstream stream(path, std::ios::binary);
             onnx::TensorProto tensor;
             if (!stream) {
                 throw InputError(
                     fmt::format("{}: cannot be read; expected the tensor of input "
-                                "'{}'. Give a folder with one file per input.",
-                                path.string(), inputs_[i].name));
+                                "'{}'. Give a folder with one file per input, {} for this one.",
+                                path.string(), inputs_[i].name, array_file_name(inputs_[i].name)));
             }
-            if (!tensor.ParseFromIstream(&stream) || !fault_of(tensor).empty()) {
+            if (path.extension() == ".npy") {
+                tensor = parse_npy(std::string(std::istreambuf_iterator<char>(stream), {}), path);
+            } else if (!tensor.ParseFromIstream(&stream) || !fault_of(tensor).empty()) {
                 throw InputError(
                     fmt::format("{}: expected an ONNX tensor for input '{}', got "
                                 "something else. Write the data set again.",

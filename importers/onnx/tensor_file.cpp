@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "importers/onnx/tensor_file.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <istream>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "importers/onnx/npy_file.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_bytes.h"
 
@@ -32,7 +39,11 @@ graph::HostTensor read_tensor_file(const std::filesystem::path& file) {
 graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file) {
     const auto fail = [&](std::string_view what) { refuse(file, what); };
     onnx::TensorProto proto;
-    if (!proto.ParseFromIstream(&stream)) fail("expected an ONNX tensor, got something else");
+    if (file.extension() == ".npy") {
+        proto = parse_npy(std::string(std::istreambuf_iterator<char>(stream), {}), file);
+    } else if (!proto.ParseFromIstream(&stream)) {
+        fail("expected an ONNX tensor, got something else");
+    }
     const std::string fault = fault_of(proto);
     if (!fault.empty()) fail(fault);
     graph::HostTensor tensor{.name = proto.name(),
@@ -45,14 +56,73 @@ graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem:
     return tensor;
 }
 
+std::optional<std::filesystem::path> find_tensor_file(const std::filesystem::path& folder,
+                                                      std::string_view stem, std::size_t index,
+                                                      std::string_view name) {
+    std::vector<std::filesystem::path> files = {folder / fmt::format("{}_{}.pb", stem, index),
+                                                folder / fmt::format("{}_{}.npy", stem, index)};
+    if (!name.empty()) files.push_back(folder / array_file_name(name));
+    const auto found = std::ranges::find_if(files, [](const auto& file) {
+        std::error_code ignored;
+        return std::filesystem::exists(file, ignored);
+    });
+    return found == files.end() ? std::nullopt : std::optional(*found);
+}
+
 std::vector<graph::HostTensor> read_tensor_files(const std::filesystem::path& folder,
-                                                 std::string_view stem) {
+                                                 std::string_view stem,
+                                                 std::span<const std::string> names) {
     std::vector<graph::HostTensor> tensors;
     for (;;) {
-        const auto file = folder / fmt::format("{}_{}.pb", stem, tensors.size());
-        if (!std::filesystem::exists(file)) return tensors;
-        tensors.push_back(read_tensor_file(file));
+        const std::size_t index = tensors.size();
+        const std::string name = index < names.size() ? names[index] : "";
+        const auto file = find_tensor_file(folder, stem, index, name);
+        if (!file) return tensors;
+        tensors.push_back(read_tensor_file(*file));
     }
+}
+
+std::string array_file_name(std::string_view tensor) {
+    std::string name(tensor);
+    std::ranges::replace_if(
+        name,
+        [](char c) {
+            const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+            return !is_letter && !(c >= '0' && c <= '9') && c != '.' && c != '-' && c != '_';
+        },
+        '_');
+    return name + ".npy";
+}
+
+std::vector<std::filesystem::path> write_tensor_files(const std::filesystem::path& folder,
+                                                      std::span<const graph::HostTensor> tensors) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+        throw UsageError(fmt::format("{}: cannot be made: {}. Name another folder.",
+                                     folder.string(), error.message()));
+    }
+    std::set<std::string> taken;
+    std::vector<std::filesystem::path> files;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const graph::HostTensor& tensor = tensors[i];
+        std::string name = array_file_name(tensor.name);
+        if (!taken.insert(name).second)
+            name = array_file_name(fmt::format("{}_{}", tensor.name, i));
+        std::optional<std::string> bytes = to_npy(tensor);
+        if (!bytes) {
+            name = fmt::format("output_{}.pb", i);
+            onnx::TensorProto proto;
+            proto.set_name(tensor.name);
+            proto.set_data_type(static_cast<std::int32_t>(tensor.dtype));
+            for (const std::int64_t extent : tensor.shape) proto.add_dims(extent);
+            proto.set_raw_data(tensor.bytes.data(), tensor.bytes.size());
+            bytes = proto.SerializeAsString();
+        }
+        files.push_back(folder / name);
+        write_file(files.back(), *bytes);
+    }
+    return files;
 }
 
 }  // namespace partita::importers

@@ -96,7 +96,7 @@ void append(std::vector<Difference>& all, std::vector<Difference> more) {
 
 /// What the plan gives; nothing when there is nothing to compare it with.
 Outcome actual_outcome(const ExecuteRequest& request, const Setup& setup) {
-    if (!request.check && request.expected.empty()) return {};
+    if (!request.check && request.expected.empty() && !request.wants_outputs) return {};
     return outcome_of(request, *request.strategy, *request.tasks, request.order, setup);
 }
 
@@ -178,7 +178,9 @@ ExecuteResult execute_alone(const ExecuteRequest& request) {
     ExecuteResult result;
     result.hardware = devices.hardware;
     const Setup setup{sources, devices};
-    result.differences = compared(request, sources, actual_outcome(request, setup));
+    Outcome actual = actual_outcome(request, setup);
+    result.differences = compared(request, sources, actual);
+    if (request.wants_outputs) result.outputs = std::move(actual.outputs);
     measure(request, setup, result);
     return result;
 }
@@ -191,12 +193,13 @@ ExecuteResult execute_as_rank(ProcessRanks& ranks, const ExecuteRequest& request
     ExecuteResult result;
     result.hardware = team.devices.hardware;
     const Setup setup{sources, team.devices, &team.peers};
-    const Outcome actual = actual_outcome(request, setup);
+    Outcome actual = actual_outcome(request, setup);
     measure(request, setup, result);
     team.peers.world->set_timeout(ranks.patience());
     merge(*team.peers.world, result);
     ranks.leave();
     if (ranks.rank() == 0) result.differences = compared(request, sources, actual);
+    if (request.wants_outputs) result.outputs = std::move(actual.outputs);
     return result;
 }
 

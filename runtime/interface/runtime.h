@@ -68,7 +68,8 @@ struct ExecuteRequest {
     bool check = false;  ///< compare with one device
     /// What the outputs must be, by name: compared after the first iteration.
     std::vector<graph::HostTensor> expected;
-    Ranks* ranks = nullptr;  ///< of Runtime::join(); null: this process is alone
+    bool wants_outputs = false;  ///< ExecuteResult::outputs
+    Ranks* ranks = nullptr;      ///< of Runtime::join(); null: this process is alone
     /// What all ranks must have been given, by name: "plan", its digest. Compared before anything
     /// runs.
     std::vector<std::pair<std::string, std::string>> same;
@@ -107,6 +108,8 @@ struct ExecuteResult {
     std::vector<Bytes> memory;            ///< per plan device: peak
     std::optional<double> loss;           ///< of the last iteration, in training
     std::vector<Difference> differences;  ///< from one device, and from what was expected
+    /// Of an iteration with the weights that the model has; where that is asked for.
+    std::vector<graph::HostTensor> outputs;
 };
 
 class Runtime {

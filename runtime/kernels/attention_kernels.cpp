@@ -13,6 +13,7 @@
 #include "graph/dtype.h"
 #include "runtime/kernels/heads.h"
 #include "runtime/kernels/kernel_table.h"
+#include "runtime/kernels/score_dropout.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -157,6 +158,13 @@ bool is_unmasked(const KernelCall& call) {
     return !has_window && !has_past && !call.has(kMask) && !call.has(kKeyLengths);
 }
 
+/// A bias that broadcasts, of all dims, or none.
+at::Tensor scores_bias(const KernelCall& call, const AttentionOperands& o) {
+    at::Tensor bias = attention_bias(call, o);
+    while (bias.defined() && bias.dim() < 4) bias = bias.unsqueeze(0);
+    return bias;
+}
+
 /// Without the scores being held, forward or backward, but for a mask that has a gradient.
 at::Tensor fused(const KernelCall& call, const AttentionOperands& o) {
     const at::Tensor key = repeated(o.key, o.query.size(1));
@@ -166,8 +174,7 @@ at::Tensor fused(const KernelCall& call, const AttentionOperands& o) {
                                                 /*dropout_p=*/0.0,
                                                 call.integer("is_causal", 0) != 0, o.scale);
     }
-    at::Tensor bias = attention_bias(call, o);
-    while (bias.dim() < 4) bias = bias.unsqueeze(0);
+    const at::Tensor bias = scores_bias(call, o);
     const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
     return at::scaled_dot_product_attention(o.query, key, value, bias.masked_fill(sees_nothing, 0),
                                             /*dropout_p=*/0.0, /*is_causal=*/false, o.scale)
@@ -177,7 +184,11 @@ at::Tensor fused(const KernelCall& call, const AttentionOperands& o) {
 Tensors attention(const KernelCall& call) {
     const AttentionOperands o = attention_operands(call);
     Attended y;
-    if (is_fused(call, o)) {
+    if (const ScoreDropout dropout(call); dropout.drops()) {
+        y.result = attention_with_dropout(dropout, o.query, repeated(o.key, o.query.size(1)),
+                                          repeated(o.value, o.query.size(1)), scores_bias(call, o),
+                                          o.scale);
+    } else if (is_fused(call, o)) {
         y.result = fused(call, o);
     } else {
         y = attended(call, o, attention_bias(call, o));

@@ -7,6 +7,8 @@
 //     U = w V + exp(m - M) u      dV = w^T dU     dx = w * (dU V^T + dL)
 //     L = sum w + exp(m - M) l    du = exp(m - M) dU      dl = exp(m - M) dL
 //
+// A Dropout (score_dropout.h) keeps some of w in the product with V, all of it in the sum.
+//
 // M is a constant to the backward: no result of the whole depends on it. A part is given the blocks
 // of keys that its queries meet in rising order, which is another than theirs where the ring closes.
 #include <algorithm>
@@ -23,6 +25,8 @@
 
 #include "runtime/kernels/heads.h"
 #include "runtime/kernels/kernel_table.h"
+#include "runtime/kernels/random_numbers.h"
+#include "runtime/kernels/score_dropout.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -179,6 +183,18 @@ at::Tensor scores_of(const KernelCall& call, const BlockOperands& o) {
     return at::stack(masked, 2);
 }
 
+/// What a Dropout keeps of weights [n h p q u], or of their gradient.
+at::Tensor kept_of(const KernelCall& call, const BlockOperands& o, const ScoreDropout& dropout,
+                   const at::Tensor& weights) {
+    if (!dropout.drops()) return weights;
+    const std::int64_t block = weights.size(4);
+    Tensors keys;
+    for (const std::int64_t met : o.blocks.keys) {
+        keys.push_back(positions_of(call, {graph::Range{met * block, (met + 1) * block}}));
+    }
+    return dropout.applied(weights, o.in_blocks(dropout.rows()), at::stack(keys).unsqueeze(1));
+}
+
 /// The largest score, or 0 where no key was seen: what is subtracted.
 at::Tensor finite(const at::Tensor& largest) {
     return largest.masked_fill(largest.eq(-kInfinity), 0);
@@ -193,7 +209,7 @@ Tensors block_attention(const KernelCall& call) {
     if (!is_first) largest = at::maximum(largest, o.rows(call.operand(kLargest)).detach());
     const at::Tensor subtracted = finite(largest);
     const at::Tensor weights = at::exp(scores - subtracted.unsqueeze(-1));
-    at::Tensor values = at::matmul(weights, o.value);
+    at::Tensor values = at::matmul(kept_of(call, o, ScoreDropout(call), weights), o.value);
     at::Tensor sum = weights.sum(-1);
     if (!is_first) {
         const at::Tensor share = at::exp(o.rows(call.operand(kLargest)).detach() - subtracted);
@@ -214,8 +230,10 @@ Tensors block_attention_backward(const BackwardCall& call) {
         call.gradients[0].defined() ? o.heads(call.gradients[0]) : at::Tensor();
     const at::Tensor sum = call.gradients[1].defined() ? o.rows(call.gradients[1]) : at::Tensor();
     if (values.defined()) {
-        of_weights = at::matmul(values, o.value.transpose(3, 4));
-        const at::Tensor of_value = at::matmul(weights.transpose(3, 4), values);
+        const ScoreDropout dropout(call);
+        of_weights = kept_of(call, o, dropout, at::matmul(values, o.value.transpose(3, 4)));
+        const at::Tensor kept = kept_of(call, o, dropout, weights);
+        const at::Tensor of_value = at::matmul(kept.transpose(3, 4), values);
         if (call.wants(2)) gradients[2] = o.given_keys(of_value, call, 2);
     }
     if (sum.defined()) of_weights = of_weights + sum.unsqueeze(-1);

@@ -70,6 +70,7 @@ public:
         check_layers();
         check_experts();
         check_context();
+        check_reduce();
         return config_;
     }
 
@@ -94,6 +95,13 @@ private:
             config_.context_by_heads = value == "heads";
             return;
         }
+        if (key == "reduce") {
+            if (value != "each" && value != "last") {
+                fail(fmt::format("reduce={}: expected each or last.", value.value_or("")));
+            }
+            config_.reduce_each = value == "each";
+            return;
+        }
         if (key == "layers") {
             config_.layers = layers(value.value_or(""));
             return;
@@ -109,7 +117,7 @@ private:
         }
         fail(
             fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, ep, vpp, zero, sp, cp-by, "
-                        "layers, order, as in dp=2,tp=4,pp=2,zero=1,sp.",
+                        "reduce, layers, order, as in dp=2,tp=4,pp=2,zero=1,sp.",
                         key));
     }
 
@@ -164,6 +172,16 @@ private:
         fail("cp-by says how cp devices share attention. Say cp=2 or more, or leave it out.");
     }
 
+    void check_reduce() const {
+        const int level = config_.zero.value_or(0);
+        if (!config_.reduce_each || (level != 1 && level != 2)) return;
+        const bool each = *config_.reduce_each;
+        if (each == (level == 2)) return;
+        fail(fmt::format("zero={} reduces gradients {}. Say zero={}.", level,
+                         each ? "once, behind the last micro-batch" : "in each micro-batch",
+                         each ? 2 : 1));
+    }
+
     /// Where cp is not among them it comes behind tp; ep is the inner part of dp.
     [[nodiscard]] GridOrder order(std::string_view value) const {
         std::vector<GridDim> dims;
@@ -212,6 +230,7 @@ ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual
     }
     if (!all.sequence) all.sequence = usual.sequence;
     if (!all.context_by_heads) all.context_by_heads = usual.context_by_heads;
+    if (!all.reduce_each) all.reduce_each = usual.reduce_each;
     if (!all.layers) all.layers = usual.layers;
     if (!all.order) all.order = usual.order;
     return all;
@@ -234,6 +253,7 @@ std::string ParallelConfig::text() const {
     }
     if (sequence) add(*sequence ? "sp" : "sp=0");
     if (context_by_heads) add(*context_by_heads ? "cp-by=heads" : "cp-by=queries");
+    if (reduce_each) add(*reduce_each ? "reduce=each" : "reduce=last");
     if (layers) add("layers=" + text_of(*layers));
     if (order) {
         std::string names;

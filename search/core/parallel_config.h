@@ -15,6 +15,9 @@
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
 //     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
 //             repeated)
+//     reduce  gradients of several micro-batches: last, once all are added up, as in PyTorch's no_sync, or
+//             each for itself. zero=0 and zero=3 leave the choice; where nothing is said, the one reduces
+//             last, the other each. zero=1 is last, zero=2 each
 //     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, even, or (as where
 //             nothing is said) cut by work
 //     order   which devices are neighbours, innermost first
@@ -63,8 +66,9 @@ struct ParallelConfig {
     /// cp-by: heads, which everybody exchanges positions for before attention and back behind it, or
     /// queries, whose devices need all keys and values.
     std::optional<bool> context_by_heads;
-    std::optional<LayerCut> layers;  ///< where nothing is said: by work
-    std::optional<GridOrder> order;  ///< the same: kMegatronOrder
+    std::optional<bool> reduce_each;  ///< reduce: each micro-batch's gradients, or the last's
+    std::optional<LayerCut> layers;   ///< where nothing is said: by work
+    std::optional<GridOrder> order;   ///< the same: kMegatronOrder
 
     /// Do devices that share ops keep their shards alone for the backward, of what they gather?
     /// Where nothing is said, they do not.

@@ -125,6 +125,7 @@ std::string describe(const Grid& grid, const Grids& grids, ZeroLevel zero,
                           .tensor = grid.group_size,
                           .pipeline = grid.stages,
                           .sequence = said.sequence,
+                          .reduce_each = said.reduce_each,
                           .layers = said.layers,
                           .order = said.order};
     if (grid.context > 1) config.context = grid.context;
@@ -239,12 +240,23 @@ bool GridSearch::is_too_fine_in_shards(const Engine& engine, const Grid& grid,
 std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid,
                                           const Grids& grids) const {
     const Problem& problem = engine.problem();
-    if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
+    if (config_.zero) {
+        const auto level = static_cast<ZeroLevel>(*config_.zero);
+        // A framework's level gives way to when the user reduces.
+        const bool is_state = level == ZeroLevel::optimizer || level == ZeroLevel::gradients;
+        if (!is_state || !config_.reduce_each) return {level};
+        return {*config_.reduce_each ? ZeroLevel::gradients : ZeroLevel::optimizer};
+    }
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     if (!shards) return {ZeroLevel::none};
     if (!is_too_fine_in_shards(engine, grid, grids)) {
-        return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
+        std::vector<ZeroLevel> all{ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients,
+                                   ZeroLevel::parameters};
+        if (const auto each = config_.reduce_each) {
+            std::erase(all, *each ? ZeroLevel::optimizer : ZeroLevel::gradients);
+        }
+        return all;
     }
     // Shards of the optimizer's state are parts once an iteration.
     const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
@@ -261,6 +273,9 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
         for (const ZeroLevel level : levels(engine, entry.grid, grids)) {
             Strategy strategy = plain;
             apply_zero(engine.problem(), level, strategy);
+            if (config_.reduce_each) {
+                apply_reduction(engine.problem(), *config_.reduce_each, strategy);
+            }
             fault = plan::find_fault(engine.problem(), strategy).value_or("");
             if (!fault.empty()) break;
             const Bytes beyond = kept_beyond_memory(engine.problem(), strategy);

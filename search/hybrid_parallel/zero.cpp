@@ -38,4 +38,12 @@ void apply_zero(const Problem& problem, ZeroLevel level, Strategy& strategy) {
     }
 }
 
+void apply_reduction(const Problem& problem, bool each, Strategy& strategy) {
+    if (strategy.policy.micro_batches == 1) return;
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        if (problem.graph().ops()[i].kind != graph::OpKind::parameter) continue;
+        strategy.ops[i].update.accumulate_locally = !each;
+    }
+}
+
 }  // namespace partita::search

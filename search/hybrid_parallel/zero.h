@@ -23,4 +23,8 @@ ZeroLevel zero_level(const plan::Problem& problem, const plan::Strategy& strateg
 /// For every trained parameter of a strategy in which none is in shards.
 void apply_zero(const plan::Problem& problem, ZeroLevel level, plan::Strategy& strategy);
 
+/// Gradients of several micro-batches are reduced each for itself, or added up where they arise and reduced
+/// once. Whatever the level: with shards of optimizer state alone, the one is level 2 and the other 1.
+void apply_reduction(const plan::Problem& problem, bool each, plan::Strategy& strategy);
+
 }  // namespace partita::search

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cost/machine/machine_file.h"
+#include "importers/onnx/tensor_file.h"
 #include "tests/cli/program.h"
 #include "tests/support/fusion_prices.h"
 
@@ -104,6 +105,29 @@ TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
     const Outcome result = execute({"--inputs", data});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("expected output"));
+}
+
+// What comes out goes in again, as what is expected.
+TEST_F(Execute, ReadsAndWritesArrays) {
+    const std::string data = example("runnable/mlp/test_data_set_0");
+    auto inputs = importers::read_tensor_files(data, "input");
+    ASSERT_EQ(inputs.size(), 1u);
+    inputs[0].name = "x";
+    const std::string arrays = (folder() / "arrays").string();
+    (void)importers::write_tensor_files(arrays, inputs);
+    ASSERT_TRUE(std::filesystem::exists(arrays + "/x.npy"));
+    plan({"--inputs", arrays});
+    const Outcome first = execute({"--inputs", arrays, "--outputs", arrays, "--json"});
+    ASSERT_EQ(first.code, 0) << first.err;
+    EXPECT_EQ(json::parse(first.out)["outputs"], json({arrays + "/y.npy"}));
+    EXPECT_EQ(json::parse(first.out)["check"], nullptr);
+    const auto expected = importers::read_tensor_files(data, "output");
+    const auto written = importers::read_tensor_file(arrays + "/y.npy");
+    EXPECT_EQ(written.shape, expected[0].shape);
+    const Outcome again = execute({"--inputs", arrays});
+    EXPECT_EQ(again.code, 0) << again.err;
+    EXPECT_THAT(again.out, HasSubstr("expected output 'y'"));
+    EXPECT_EQ(execute({"--outputs", data + "/input_0.pb"}).code, 2);
 }
 
 TEST_F(Execute, OfAnotherDataSetIsRefused) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Training as it is run: what engineers configure computes what one device computes.
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -43,7 +46,8 @@ TEST_F(ExecuteTraining, OfConfigurationsEqualsOneDevice) {
     for (const char* const strategy :
          {"dp=2,tp=2", "tp=4,sp", "tp=2,sp=0,pp=2", "dp=2,pp=2,zero=1", "dp=2,tp=2,zero=3",
           "pp=2,vpp=2,tp=2", "dp=2,pp=2,zero=2,order=pp-dp-tp", "tp=2,cp=2,sp", "cp=4",
-          "dp=2,cp=2,zero=1,order=dp-cp-tp-pp"}) {
+          "dp=2,cp=2,zero=1,order=dp-cp-tp-pp", "dp=2,tp=2,zero=0,reduce=each",
+          "dp=2,pp=2,zero=3,reduce=last"}) {
         expect_as_one_device(model, {"--bind", "batch=8", "--bind", "sequence=8", "--optimizer",
                                      "adam", "--micro-batches", "4", "--strategy", strategy});
     }
@@ -65,8 +69,8 @@ TEST_F(ExecuteTraining, OfExpertsInPartsEqualsOneDevice) {
 // Gradients that are reduced together, and new values that are gathered together.
 TEST_F(ExecuteTraining, OfBucketsEqualsOneDevice) {
     const std::string model = example("runnable/encoder-layer/model.onnx");
-    for (const char* const strategy :
-         {"dp=4,zero=0", "dp=2,tp=2,zero=1", "dp=2,pp=2,zero=2", "dp=4,zero=3"}) {
+    for (const char* const strategy : {"dp=4,zero=0", "dp=4,zero=0,reduce=each", "dp=2,tp=2,zero=1",
+                                       "dp=2,pp=2,zero=2", "dp=4,zero=3"}) {
         std::map<std::string, std::size_t> collectives;
         for (const char* const size : {"none", "64KiB", "layer", "all"}) {
             expect_as_one_device(
@@ -322,6 +326,66 @@ TEST_F(ExecuteTraining, RunsFusedAttention) {
     EXPECT_THAT(other.err, HasSubstr(" --attention fused. Give that model"));
     const Outcome shown = run({"inspect", "plan.json"});
     EXPECT_THAT(shown.out, HasSubstr("--attention fused\n"));
+}
+
+/// The encoder layer with a Dropout of the softmax that trains, as models are exported for training.
+std::string with_dropout(const std::string& file) {
+    onnx::ModelProto model;
+    std::ifstream in(file, std::ios::binary);
+    EXPECT_TRUE(model.ParseFromIstream(&in));
+    onnx::GraphProto& graph = *model.mutable_graph();
+    const auto add_constant = [&](const char* name, onnx::TensorProto::DataType type) {
+        onnx::TensorProto& constant = *graph.add_initializer();
+        constant.set_name(name);
+        constant.set_data_type(type);
+        return &constant;
+    };
+    add_constant("ratio", onnx::TensorProto::FLOAT)->add_float_data(0.25F);
+    add_constant("trains", onnx::TensorProto::BOOL)->add_int32_data(1);
+    int last = 0;
+    while (graph.node(last).output(0) != "matmul_1") ++last;
+    graph.mutable_node(last)->set_input(0, "dropped");
+    onnx::NodeProto& dropout = *graph.add_node();
+    dropout.set_op_type("Dropout");
+    dropout.set_name("dropout");
+    for (const char* const input : {"softmax", "ratio", "trains"}) dropout.add_input(input);
+    dropout.add_output("dropped");
+    for (int i = graph.node_size() - 1; i > last; --i) {
+        graph.mutable_node()->SwapElements(i, i - 1);
+    }
+    return model.SerializeAsString();
+}
+
+// Whoever computes an element of the scores drops it or not, forward and backward.
+TEST_F(ExecuteTraining, RunsAttentionThatDropsScores) {
+    write("model.onnx", with_dropout(example("runnable/encoder-layer/model.onnx")));
+    for (const char* const attention : {"fused", "products", "blocks=4"}) {
+        for (const char* const strategy : {"dp=2,tp=2", "tp=2,cp=2", "dp=2,pp=2"}) {
+            expect_as_one_device(
+                "model.onnx", {"--bind", "batch=4", "--bind", "sequence=8", "--optimizer", "adam",
+                               "--micro-batches", "2", "--recompute", "full", "--attention",
+                               attention, "--strategy", strategy});
+        }
+    }
+    std::map<std::string, double> losses;
+    for (const char* const attention : {"fused", "products", "blocks=4"}) {
+        ASSERT_EQ(
+            run({"plan", "model.onnx", "--bind", "batch=4", "--bind", "sequence=8", "--mode",
+                 "training", "--machine", "cpu:2", "--attention", attention, "-o", "plan.json"})
+                .code,
+            0);
+        const std::string told = run({"inspect", "model.onnx", "--bind", "batch=4", "--bind",
+                                      "sequence=8", "--ops", "--attention", attention})
+                                     .out;
+        EXPECT_EQ(told.find("Dropout") != std::string::npos, std::string(attention) == "products")
+            << told;
+        const Outcome result = run({"execute", "plan.json", "model.onnx", "--json"});
+        ASSERT_EQ(result.code, 0) << result.err;
+        losses[attention] = json::parse(result.out)["loss"];
+    }
+    const double expected = losses["products"];
+    EXPECT_NEAR(losses["fused"], expected, 1e-5 * std::abs(expected));
+    EXPECT_NEAR(losses["blocks=4"], expected, 1e-5 * std::abs(expected));
 }
 
 // Blocks of queries on several devices, or several on each, that keys go round; the outputs are those

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "tests/support/paths.h"
 
@@ -89,6 +91,8 @@ Outcome ProgramTest::run_with(const std::string& out, const std::vector<std::str
         result.err.append(buffer, static_cast<std::size_t>(got));
         if (!interrupted && result.err.find(interrupt_at) != std::string::npos) {
             interrupted = ::kill(child, SIGINT) == 0;
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            ::kill(child, SIGINT);
         }
     }
     ::close(ends[0]);

@@ -32,7 +32,7 @@ protected:
     Outcome run(const std::vector<std::string>& arguments);
     /// The same, with stdout going to `file` instead.
     Outcome run_into(const std::string& file, const std::vector<std::string>& arguments);
-    /// Sends SIGINT as soon as stderr holds `text`.
+    /// Sends SIGINT as soon as stderr holds `text`, and at once again, as timeout(1) does.
     Outcome run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
 
     /// What the dynamic linker says of the files that it opens for it; it must end with exit code

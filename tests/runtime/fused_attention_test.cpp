@@ -43,6 +43,7 @@ struct Form {
     bool masks_again = false;  ///< with another mask
     bool fills = false;        ///< where a mask says so
     bool guards = false;
+    bool drops = false;  ///< of the softmax's result
 };
 
 OpGraph attention(const Form& form) {
@@ -83,6 +84,11 @@ OpGraph attention(const Form& form) {
         const TensorId is_nan = add_compute(graph, "nan", "IsNaN", {x}, kScores);
         graph.tensor(is_nan).dtype = graph::DType::boolean;
         x = add_compute(graph, "where", "Where", {is_nan, zero, x}, kScores);
+    }
+    if (form.drops) {
+        const TensorId trains = number("1");
+        graph.tensor(trains).dtype = graph::DType::boolean;
+        x = add_compute(graph, "dropout", "Dropout", {x, number("0.3"), trains}, kScores);
     }
     graph.add_output("y", add_compute(graph, "context", "MatMul", {x, v}, kHeads));
     return graph;
@@ -142,7 +148,35 @@ INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
                                          Form{.masks = true}, Form{.guards = true},
                                          Form{.masks = true, .masks_again = true},
                                          Form{.divides = true, .fills = true},
-                                         Form{.divides = true, .masks = true, .guards = true}));
+                                         Form{.divides = true, .masks = true, .guards = true},
+                                         Form{.drops = true}, Form{.masks = true, .drops = true},
+                                         Form{.fills = true, .guards = true, .drops = true}));
+
+graph::Attributes dropout(double ratio) {
+    graph::Attributes attributes;
+    attributes.set("dropout_ratio", ratio);
+    attributes.set("dropout_name", std::string("dropout"));
+    return attributes;
+}
+
+/// With values that are one, and zeros for queries, an element is what is kept of the keys.
+TEST(FusedAttention, DropsItsShareAndKeepsTheSum) {
+    OpGraph graph;
+    constexpr std::int64_t kKeys = 1000;
+    const auto source = [&](const char* name, const graph::Shape& shape) {
+        return plan::add_source(graph, name, graph::TensorRole::input, shape);
+    };
+    const std::vector<TensorId> operands = {
+        source("q", {2, 3, 4, 8}), source("k", {2, 3, kKeys, 8}), source("v", {2, 3, kKeys, 1})};
+    graph.add_output("y",
+                     add_compute(graph, "op", "Attention", operands, {2, 3, 4, 1}, dropout(0.4)));
+    const Tensors inputs = {at::zeros({2, 3, 4, 8}), at::zeros({2, 3, kKeys, 8}),
+                            at::ones({2, 3, kKeys, 1})};
+    const at::Tensor kept = run_graph(graph, inputs, kConstants)[0];
+    EXPECT_NEAR(kept.mean().item<double>(), 1.0, 0.02);
+    EXPECT_GT(kept.std().item<double>(), 0.01);  // rows are not dropped alike
+    EXPECT_LT(kept.std().item<double>(), 0.05);
+}
 
 struct BlockForm {
     std::vector<graph::Shape> operands;  ///< queries, keys, values, mask
@@ -198,7 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
         BlockForm{{{2, 6, 6, 4}, {2, 3, 6, 4}, {2, 3, 6, 5}, {6, 6}},
                   {2, 6, 6, 5},
                   {},
-                  /*hides=*/true}));
+                  /*hides=*/true},
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 12, 4}, {2, 3, 12, 5}}, {2, 6, 6, 5}, dropout(0.3)}));
 
 }  // namespace
 }  // namespace partita::runtime

@@ -167,6 +167,33 @@ TEST_F(Products, MayDropNothing) {
     EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
 }
 
+// Attention then drops what the Dropout would have dropped.
+TEST_F(Products, MayDropSomething) {
+    const TensorId x = scores("scores", "MatMul", {query_, key_});
+    const TensorId ratio = number("ratio", 0.1);
+    const TensorId trains = number("trains", 1.0);
+    const TensorId softmax = scores("softmax", "Softmax", {x});
+    graph_.add_output("y", context(scores("drop", "Dropout", {softmax, ratio, trains},
+                                          plan::attribute("seed", std::int64_t{7}))));
+    EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
+    const OpGraph fused = with_fused_attention(graph_, numbers()).graph;
+    check(fused);
+    const Attributes& attributes = fused.op(*fused.find_op("context")).attributes;
+    EXPECT_EQ(attributes.get_float(kDropoutRatio, 0), 0.1);
+    EXPECT_EQ(attributes.get_string(kDropoutName, ""), "drop");
+    EXPECT_EQ(attributes.get_int("seed", 0), 7);
+}
+
+TEST_F(Products, MayBeAskedToDropNothing) {
+    const TensorId x = scores("scores", "MatMul", {query_, key_});
+    const TensorId softmax = scores("softmax", "Softmax", {x});
+    graph_.add_output("y", context(scores("drop", "Dropout",
+                                          {softmax, number("ratio", 0.1), number("trains", 0.0)})));
+    EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
+    const OpGraph fused = with_fused_attention(graph_, numbers()).graph;
+    EXPECT_EQ(fused.op(*fused.find_op("context")).attributes.find(kDropoutRatio), nullptr);
+}
+
 // masked_fill(hidden, -inf), and where(seen, scores, lowest).
 TEST_F(Products, MayBeMaskedByACondition) {
     const TensorId condition =
@@ -243,6 +270,18 @@ TEST_F(Products, ThatAreNoAttentionStay) {
         const TensorId softmax = scores("softmax", "Softmax", {x});
         const TensorId trains = add_source(graph_, "trains", TensorRole::constant, {});
         stays(context(scores("drop", "Dropout", {softmax, one, trains})));
+    }
+    graph_ = begun;
+    {  // a dropout of everything
+        const TensorId softmax = scores("softmax", "Softmax", {x});
+        stays(context(scores("drop", "Dropout", {softmax, one, one})));
+    }
+    graph_ = begun;
+    {  // two of them
+        const TensorId half = number("half", 0.5);
+        const TensorId softmax = scores("softmax", "Softmax", {x});
+        const TensorId once = scores("once", "Dropout", {softmax, half, one});
+        stays(context(scores("twice", "Dropout", {once, half, one})));
     }
     graph_ = begun;
     {  // masks whose sum is larger than each

@@ -40,7 +40,8 @@ TEST(ParallelConfig, IsItsOwnText) {
          {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
           "vpp=64", "pp=2,layers=even", "layers=work", "pp=4,layers=4-8-8-4", "layers=0-1",
           "dp=2,cp=4,vpp=2", "cp=4,sp,cp-by=heads", "cp=2,cp-by=queries,layers=even",
-          "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
+          "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1", "zero=0,reduce=each",
+          "dp=2,zero=3,reduce=last,layers=even", "zero=2,reduce=each", "reduce=last"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp,order=tp-dp-pp");
@@ -69,6 +70,10 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
         EXPECT_THAT(error_of(std::string("tp=") + value), HasSubstr("expected a number from 1 on"));
     }
     EXPECT_THAT(error_of("zero=4"), HasSubstr("expected a number from 0 to 3"));
+    EXPECT_THAT(error_of("reduce=often"), HasSubstr("reduce=often: expected each or last"));
+    EXPECT_THAT(error_of("zero=1,reduce=each"),
+                HasSubstr("behind the last micro-batch. Say zero=2"));
+    EXPECT_THAT(error_of("reduce=last,zero=2"), HasSubstr("in each micro-batch. Say zero=1"));
     EXPECT_THAT(error_of("cp=2,cp-by=rows"), HasSubstr("cp-by=rows: expected heads or queries"));
     EXPECT_THAT(error_of("cp-by=heads"), HasSubstr("Say cp=2 or more, or leave it out."));
     EXPECT_THAT(error_of("cp=1,cp-by=heads"), HasSubstr("Say cp=2 or more, or leave it out."));

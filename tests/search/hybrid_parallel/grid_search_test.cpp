@@ -144,6 +144,27 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
 }
 
+TEST_F(OfAnEncoderLayer, GradientsAreReducedAsOftenAsIsSaid) {
+    options_.policy.micro_batches = 2;
+    const auto reduces_each = [&](const char* strategy) {
+        const SearchResult result = plan(strategy);
+        for (std::size_t i = 0; i < result.strategy.ops.size(); ++i) {
+            if (problem_->graph().ops()[i].kind != graph::OpKind::parameter) continue;
+            if (!result.strategy.ops[i].update.accumulate_locally) return true;
+        }
+        return false;
+    };
+    EXPECT_FALSE(reduces_each("dp=2,tp=1,pp=1,zero=0"));
+    EXPECT_TRUE(reduces_each("dp=2,tp=1,pp=1,zero=0,reduce=each"));
+    EXPECT_TRUE(reduces_each("dp=2,tp=1,pp=1,zero=3"));
+    EXPECT_FALSE(reduces_each("dp=2,tp=1,pp=1,zero=3,reduce=last"));
+    const SearchResult last = plan("dp=2,tp=1,pp=1,zero=0");
+    const SearchResult each = plan("dp=2,tp=1,pp=1,zero=0,reduce=each");
+    EXPECT_EQ(each.configuration, "dp=2,tp=1,pp=1,reduce=each, 2 micro-batches in 1f1b");
+    EXPECT_GT(each.evaluation.value, last.evaluation.value);
+    EXPECT_EQ(zero_level(*problem_, plan("dp=2,tp=1,pp=1,reduce=last").strategy), ZeroLevel::none);
+}
+
 // What was said is what plan/description reads from the strategy.
 TEST_F(OfAnEncoderLayer, DegreesAreReadBackFromTheStrategy) {
     options_.policy.micro_batches = 2;

@@ -192,6 +192,11 @@ void audit_all(KernelAudit& audit) {
                                   {{"is_causal", std::int64_t{1}}}};
     audit.run(graph::with_block_attention(device_graph_of(attention), 2).graph, attention.operands,
               kNoValues, "keys in blocks");
+    const DeviceExample drops{
+        "Attention", {heads, heads, heads}, {1, 2, 4, 6}, DType::float32, {{"dropout_ratio", 0.5}}};
+    audit.run(device_graph_of(drops), drops.operands, kNoValues, "some scores dropped");
+    audit.run(graph::with_block_attention(device_graph_of(drops), 2).graph, drops.operands,
+              kNoValues, "keys in blocks, some scores dropped");
     for (const KernelRow* const row : all_kernels()) {
         EXPECT_TRUE(audit.types().contains(std::string(row->type)))
             << row->type << " did not run: give it an example here";

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
-#include <memory>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/incremental/evaluator.h"
@@ -15,6 +16,7 @@
 #include "search/configs/search_space.h"
 #include "search/configs/state.h"
 #include "search/configs/written_change.h"
+#include "search/core/evaluator_pool.h"
 #include "search/mcmc/moves/proposal_builder.h"
 
 namespace partita::search {
@@ -37,7 +39,10 @@ public:
           state_(space.table(), strategy),
           builder_(space),
           evaluator_(space.problem()) {
-        evaluator_.start(strategy);
+        // Anything, but that the schedule is kept where it is: what it takes is found by what changes then.
+        limit_ = {.keeps_schedule = evaluator_.start(strategy).keeps_schedule,
+                  .overflow = Bytes::max(),
+                  .value = Time::max()};
         // Half a minute's worth at most, by the size of the plan alone.
         constexpr std::int64_t kTasks = 20'000'000;
         constexpr std::int64_t kLeast = 20;
@@ -90,9 +95,7 @@ private:
         if (in_equal_layers && std::ranges::any_of(candidates_, same)) return;  // the op alone
         --left_;
         ++tried_;
-        const plan::Score anything{
-            .keeps_schedule = false, .overflow = Bytes::max(), .value = Time::max()};
-        const auto score = evaluator_.evaluate(written_.write(changes, space_.table()), anything);
+        const auto score = evaluator_.evaluate(written_.write(changes, space_.table()), limit_);
         if (!score) return;
         evaluator_.reject();
         candidates_.push_back({config, in_equal_layers, std::move(changes), *score});
@@ -103,6 +106,7 @@ private:
     ProposalBuilder builder_;
     plan::IncrementalEvaluator evaluator_;
     WrittenChange written_;
+    plan::Score limit_;
     std::vector<Candidate> candidates_;
     std::int64_t tried_ = 0;
     std::int64_t left_ = 0;
@@ -122,34 +126,48 @@ bool are_alike(const Alternative& a, const Alternative& b) {
     return a.score == b.score && a.config.devices == b.config.devices && same_axes();
 }
 
-/// Of each kind the best, priced by the scheduler.
+/// With the plan's own scheduler, on all threads of the pool.
+std::vector<Alternative> priced(const std::vector<const Candidate*>& candidates,
+                                const plan::Strategy& strategy, OpId op, const ConfigTable& table,
+                                EvaluatorPool& evaluators) {
+    std::vector<Alternative> all(candidates.size());
+    evaluators.run(candidates.size(), [&](int worker, std::size_t i) {
+        const Candidate& candidate = *candidates[i];
+        plan::Strategy changed = strategy;
+        apply(candidate.changes, table, changed);
+        const plan::Score score = plan::score_of(evaluators.evaluator(worker).evaluate(changed));
+        plan::OpConfig config = changed.config(op);
+        all[i] = {.strategy = std::move(changed),
+                  .config = std::move(config),
+                  .in_equal_layers = candidate.in_equal_layers,
+                  .changed_ops = std::ssize(candidate.changes.ops),
+                  .score = score};
+        return true;
+    });
+    return all;
+}
+
+/// Of each kind the best.
 std::vector<Alternative> best_of(std::vector<Candidate> candidates, const plan::Strategy& strategy,
-                                 OpId op, const ConfigTable& table, plan::Evaluator& evaluator,
+                                 OpId op, const ConfigTable& table, EvaluatorPool& evaluators,
                                  int most, int priced_for_one) {
     std::ranges::stable_sort(candidates, comes_first);
     std::vector<Alternative> best;
     for (const bool in_equal_layers : {false, true}) {
-        std::vector<Alternative> priced;
+        std::vector<const Candidate*> first;
         for (const Candidate& candidate : candidates) {
             if (candidate.in_equal_layers != in_equal_layers) continue;
-            if (std::ssize(priced) == std::ptrdiff_t{priced_for_one} * most) break;
-            plan::Strategy changed = strategy;
-            apply(candidate.changes, table, changed);
-            const plan::Score score = plan::score_of(evaluator.evaluate(changed));
-            plan::OpConfig config = changed.config(op);
-            priced.push_back({.strategy = std::move(changed),
-                              .config = std::move(config),
-                              .in_equal_layers = in_equal_layers,
-                              .changed_ops = std::ssize(candidate.changes.ops),
-                              .score = score});
+            if (std::ssize(first) == std::ptrdiff_t{priced_for_one} * most) break;
+            first.push_back(&candidate);
         }
-        std::ranges::stable_sort(priced, [](const Alternative& a, const Alternative& b) {
+        std::vector<Alternative> all = priced(first, strategy, op, table, evaluators);
+        std::ranges::stable_sort(all, [](const Alternative& a, const Alternative& b) {
             return a.score.better_than(b.score);
         });
-        const auto alike = std::ranges::unique(priced, are_alike);
-        priced.erase(alike.begin(), alike.end());
-        priced.resize(std::min(priced.size(), static_cast<std::size_t>(most)));
-        std::ranges::move(priced, std::back_inserter(best));
+        const auto alike = std::ranges::unique(all, are_alike);
+        all.erase(alike.begin(), alike.end());
+        all.resize(std::min(all.size(), static_cast<std::size_t>(most)));
+        std::ranges::move(all, std::back_inserter(best));
     }
     std::ranges::stable_sort(best, [](const Alternative& a, const Alternative& b) {
         return a.score.better_than(b.score);
@@ -169,15 +187,17 @@ Alternatives alternatives_of(const plan::Problem& problem, const plan::Strategy&
     enumeration.run(op, progress);
     // The other scheduler may rank them otherwise; of large plans that takes too long to look at.
     constexpr std::size_t kLarge = 200'000;
-    const int priced_for_one = enumeration.tasks() > kLarge ? 1 : 3;
-    const std::unique_ptr<plan::Evaluator> evaluator = plan::make_evaluator(problem, scheduler);
-    Alternatives alternatives{.now = plan::score_of(evaluator->evaluate(strategy)),
+    const bool is_large = enumeration.tasks() > kLarge;
+    const int priced_for_one = is_large ? 1 : 3;
+    // Each thread's evaluation takes as much memory as the plan's.
+    EvaluatorPool evaluators(problem, scheduler, is_large ? 1 : 0);
+    Alternatives alternatives{.now = plan::score_of(evaluators.evaluator(0).evaluate(strategy)),
                               .layers = std::ssize(space.repeats().twins(op)),
                               .tried = enumeration.tried(),
                               .all = !enumeration.is_over(),
                               .best = {}};
     alternatives.best = best_of(std::move(enumeration.candidates()), strategy, op, space.table(),
-                                *evaluator, most, priced_for_one);
+                                evaluators, most, priced_for_one);
     return alternatives;
 }
 

@@ -85,7 +85,8 @@ ARROWS = {
     "search/bounds": "base graph plan/evaluation plan/problem search/call_latency "
                      "search/max_load/branch_and_bound search/part_costs",
     "search/alternatives": "plan/evaluation plan/incremental plan/problem plan/simulation "
-                           "plan/strategy search/coarsening search/configs search/mcmc/moves",
+                           "plan/strategy search/coarsening search/configs search/core "
+                           "search/mcmc/moves",
     "search/profiling": "plan/legality plan/problem plan/strategy search/configs",
     "search/portfolio": "base plan/evaluation plan/files plan/legality plan/problem plan/strategy "
                         "search/bounds search/call_latency search/coarsening search/core "

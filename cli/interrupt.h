@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C stops a search, not the program: the best plan so far is written. A second Ctrl-C, or one when
-// the search is over, ends the program at once. Two per process would share one flag; there is one, in the command that
-// searches.
+// Ctrl-C stops a search, not the program: the best plan so far is written. A second Ctrl-C, or one
+// when the search is over, ends the program at once. Two per process would share one flag; there is
+// one, in the command that searches.
 #pragma once
 
 #include <atomic>

@@ -53,7 +53,7 @@ set(test_headers <gmock/gmock.h> <gtest/gtest.h> <rapidcheck/gtest.h>)
 set(torch_headers <ATen/ATen.h>)
 # The program and the benchmarks read options and print; at -O3 that takes twice as long to compile and gains nothing.
 set(program_options -O1)
-# Half of what a test takes to compile is optimizing GoogleTest and rapidcheck, and tests measure nothing.
+# Optimizing GoogleTest and rapidcheck is a quarter of what a test takes to compile, and tests measure nothing.
 set(test_options -O0)
 if(PARTITA_SANITIZE)
     set(test_options -O1)  # what a sanitizer adds has to be optimized

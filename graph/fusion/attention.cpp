@@ -92,9 +92,11 @@ private:
         if (!is_read_once(t)) return std::nullopt;
         const OpId by = producer(t);
         if (const std::optional<double> share = dropped_share(by)) {
-            if (*share > 0 && found.dropout) return std::nullopt;
-            if (*share > 0) found.dropout = by;
-            if (*share > 0) found.ratio = *share;
+            if (*share > 0) {
+                if (found.dropout) return std::nullopt;
+                found.dropout = by;
+                found.ratio = *share;
+            }
             found.inner.insert(by);
             return softmax_of(graph_.op(by).inputs[0], found);
         }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -189,21 +188,20 @@ private:
             const auto found = find_tensor_file(options_.inputs_dir, "input", i, inputs_[i].name);
             const auto path = found.value_or(options_.inputs_dir / fmt::format("input_{}.pb", i));
             std::ifstream stream(path, std::ios::binary);
-            onnx::TensorProto tensor;
             if (!stream) {
                 throw InputError(
                     fmt::format("{}: cannot be read; expected the tensor of input "
                                 "'{}'. Give a folder with one file per input, {} for this one.",
                                 path.string(), inputs_[i].name, array_file_name(inputs_[i].name)));
             }
-            if (path.extension() == ".npy") {
-                tensor = parse_npy(std::string(std::istreambuf_iterator<char>(stream), {}), path);
-            } else if (!tensor.ParseFromIstream(&stream) || !fault_of(tensor).empty()) {
+            const std::optional<onnx::TensorProto> message = read_tensor_message(stream, path);
+            if (!message || !fault_of(*message).empty()) {
                 throw InputError(
                     fmt::format("{}: expected an ONNX tensor for input '{}', got "
                                 "something else. Write the data set again.",
                                 path.string(), inputs_[i].name));
             }
+            const onnx::TensorProto& tensor = *message;
             shapes[inputs_[i].name] = dims_of(tensor);
             // Shapes depend on integers, and on scales and steps, which are few.
             const bool integral = is_integral(dtype_from_onnx(tensor.data_type()));

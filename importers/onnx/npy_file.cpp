@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <istream>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -133,6 +135,16 @@ onnx::TensorProto parse_npy(std::string_view bytes, const std::filesystem::path&
     proto.set_raw_data(std::string(bytes.substr(begin + length)));
     const std::string fault = fault_of(proto);
     if (!fault.empty()) header.fail(fault);
+    return proto;
+}
+
+std::optional<onnx::TensorProto> read_tensor_message(std::istream& stream,
+                                                     const std::filesystem::path& file) {
+    if (file.extension() == ".npy") {
+        return parse_npy(std::string(std::istreambuf_iterator<char>(stream), {}), file);
+    }
+    onnx::TensorProto proto;
+    if (!proto.ParseFromIstream(&stream)) return std::nullopt;
     return proto;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ namespace partita::importers {
 /// anything else: arrays of objects, strings or records, in Fortran's order, of other bytes than the
 /// shape says.
 onnx::TensorProto parse_npy(std::string_view bytes, const std::filesystem::path& file);
+
+/// A TensorProto, or of a `file` that ends in ".npy" its array; nullopt: it is no such message.
+std::optional<onnx::TensorProto> read_tensor_message(std::istream& stream,
+                                                     const std::filesystem::path& file);
 
 /// The bytes of a file that numpy reads; bfloat16 becomes float32, which numpy has. nullopt: of types that
 /// it has not (float8, 4 bits).

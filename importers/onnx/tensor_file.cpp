@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <fstream>
 #include <istream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,12 +37,9 @@ graph::HostTensor read_tensor_file(const std::filesystem::path& file) {
 
 graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file) {
     const auto fail = [&](std::string_view what) { refuse(file, what); };
-    onnx::TensorProto proto;
-    if (file.extension() == ".npy") {
-        proto = parse_npy(std::string(std::istreambuf_iterator<char>(stream), {}), file);
-    } else if (!proto.ParseFromIstream(&stream)) {
-        fail("expected an ONNX tensor, got something else");
-    }
+    const std::optional<onnx::TensorProto> message = read_tensor_message(stream, file);
+    if (!message) fail("expected an ONNX tensor, got something else");
+    const onnx::TensorProto& proto = *message;
     const std::string fault = fault_of(proto);
     if (!fault.empty()) fail(fault);
     graph::HostTensor tensor{.name = proto.name(),
@@ -107,8 +103,9 @@ std::vector<std::filesystem::path> write_tensor_files(const std::filesystem::pat
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const graph::HostTensor& tensor = tensors[i];
         std::string name = array_file_name(tensor.name);
-        if (!taken.insert(name).second)
-            name = array_file_name(fmt::format("{}_{}", tensor.name, i));
+        for (std::size_t n = i; !taken.insert(name).second; ++n) {
+            name = array_file_name(fmt::format("{}_{}", tensor.name, n));
+        }
         std::optional<std::string> bytes = to_npy(tensor);
         if (!bytes) {
             name = fmt::format("output_{}.pb", i);

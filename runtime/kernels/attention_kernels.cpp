@@ -110,8 +110,6 @@ struct Attended {
     at::Tensor shown;
 };
 
-// Queries that may attend no key get zeros; the mask decides that, as their scores may be no
-// numbers.
 Attended attended(const KernelCall& call, const AttentionOperands& o, const at::Tensor& bias) {
     const std::int64_t mode = call.integer("qk_matmul_output_mode", 0);
     const double cap = call.real("softcap", 0.0);
@@ -125,16 +123,7 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     if (mode == 2) shown = scores;
     const at::ScalarType precision =
         type_of(call.integer("softmax_precision", 0), scores.scalar_type());
-    at::Tensor weights;
-    if (bias.defined()) {
-        // Filled before too: a softmax of nothing but minus infinity has no gradient.
-        const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
-        weights = at::softmax(scores.masked_fill(sees_nothing, 0), -1, precision);
-        weights = weights.masked_fill(sees_nothing, 0);
-    } else {
-        weights = at::softmax(scores, -1, precision);
-    }
-    weights = weights.to(o.query.scalar_type());
+    const at::Tensor weights = softmax_of_scores(scores, bias, precision).to(o.query.scalar_type());
     if (mode == 3) shown = weights;
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }

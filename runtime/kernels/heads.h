@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 
 #include "runtime/kernels/expected.h"
@@ -33,6 +34,17 @@ inline at::Tensor repeated(const at::Tensor& heads, std::int64_t query_heads) {
     expect(heads.size(1) > 0, "expected heads of keys and values");
     const std::int64_t times = query_heads / heads.size(1);
     return times == 1 ? heads : heads.repeat_interleave(times, 1);
+}
+
+/// Of scores to which the bias was added, unless it is undefined. Queries that may attend no key get
+/// zeros; the bias decides that, as their scores may be no numbers.
+inline at::Tensor softmax_of_scores(const at::Tensor& scores, const at::Tensor& bias,
+                                    at::ScalarType precision) {
+    if (!bias.defined()) return at::softmax(scores, -1, precision);
+    // Filled before too: a softmax of nothing but minus infinity has no gradient.
+    const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
+    return at::softmax(scores.masked_fill(sees_nothing, 0), -1, precision)
+        .masked_fill(sees_nothing, 0);
 }
 
 }  // namespace partita::runtime

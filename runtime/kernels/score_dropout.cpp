@@ -54,12 +54,8 @@ void for_blocks(const at::Tensor& query, std::int64_t keys, const Body& body) {
 /// The softmax of a block's scores.
 at::Tensor weights_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& bias,
                       double scale) {
-    at::Tensor scores = at::matmul(query * scale, key.transpose(-2, -1));
-    if (!bias.defined()) return at::softmax(scores, -1);
-    // Filled before too: a softmax of nothing but minus infinity is no number.
-    const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
-    scores = (scores + bias).masked_fill(sees_nothing, 0);
-    return at::softmax(scores, -1).masked_fill(sees_nothing, 0);
+    const at::Tensor scores = at::matmul(query * scale, key.transpose(-2, -1));
+    return softmax_of_scores(bias.defined() ? scores + bias : scores, bias, scores.scalar_type());
 }
 
 class AttentionWithDropout : public torch::autograd::Function<AttentionWithDropout> {

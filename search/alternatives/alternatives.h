@@ -7,7 +7,10 @@
 //     configs of the op ─▶ ProposalBuilder, as moves do ─▶ IncrementalEvaluator ─▶ the best of them exactly,
 //     (ConfigTable)        (search/mcmc/moves)             (by Scheduler::rank)     by the plan's scheduler
 //
-// Threads: one per core for the exact prices; one search per call. The same strategy gives the same alternatives.
+// Where the strategy keeps its schedule, they do.
+//
+// Threads: one per core for the exact prices; one search per call. The same strategy gives the same
+// alternatives.
 #pragma once
 
 #include <cstdint>

@@ -231,6 +231,9 @@ ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual
     if (!all.sequence) all.sequence = usual.sequence;
     if (!all.context_by_heads) all.context_by_heads = usual.context_by_heads;
     if (!all.reduce_each) all.reduce_each = usual.reduce_each;
+    // Who says when to reduce says which of these two levels it is.
+    const bool is_either = all.zero == 1 || all.zero == 2;
+    if (!said.zero && said.reduce_each && is_either) all.zero = *said.reduce_each ? 2 : 1;
     if (!all.layers) all.layers = usual.layers;
     if (!all.order) all.order = usual.order;
     return all;

@@ -240,28 +240,22 @@ bool GridSearch::is_too_fine_in_shards(const Engine& engine, const Grid& grid,
 std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid,
                                           const Grids& grids) const {
     const Problem& problem = engine.problem();
-    if (config_.zero) {
-        const auto level = static_cast<ZeroLevel>(*config_.zero);
-        // A framework's level gives way to when the user reduces.
-        const bool is_state = level == ZeroLevel::optimizer || level == ZeroLevel::gradients;
-        if (!is_state || !config_.reduce_each) return {level};
-        return {*config_.reduce_each ? ZeroLevel::gradients : ZeroLevel::optimizer};
-    }
+    if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
     const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     if (!shards) return {ZeroLevel::none};
+    std::vector<ZeroLevel> all{ZeroLevel::none, ZeroLevel::optimizer};
     if (!is_too_fine_in_shards(engine, grid, grids)) {
-        std::vector<ZeroLevel> all{ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients,
-                                   ZeroLevel::parameters};
-        if (const auto each = config_.reduce_each) {
-            std::erase(all, *each ? ZeroLevel::optimizer : ZeroLevel::gradients);
-        }
-        return all;
+        all.insert(all.end(), {ZeroLevel::gradients, ZeroLevel::parameters});
+    } else {
+        // Shards of the optimizer's state are parts once an iteration.
+        const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
+        if (ops * devices_of(grid) / grid.stages > kMostShards) return {ZeroLevel::none};
     }
-    // Shards of the optimizer's state are parts once an iteration.
-    const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
-    if (ops * devices_of(grid) / grid.stages > kMostShards) return {ZeroLevel::none};
-    return {ZeroLevel::none, ZeroLevel::optimizer};
+    if (const auto each = config_.reduce_each) {
+        std::erase(all, *each ? ZeroLevel::optimizer : ZeroLevel::gradients);
+    }
+    return all;
 }
 
 bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {

@@ -101,12 +101,14 @@ TEST(TensorFile, WhatNumpyLacksIsWidenedOrATensorOfOnnx) {
 
 TEST(TensorFile, NamesOfTensorsMayBeAnything) {
     const TemporaryFolder folder;
-    const std::vector<HostTensor> tensors = {tensor("a/b", DType::int8, {1}),
-                                             tensor("a b", DType::int8, {2}),
-                                             tensor("../x", DType::int8, {3})};
+    const std::vector<HostTensor> tensors = {
+        tensor("a/b", DType::int8, {1}),  tensor("a b", DType::int8, {2}),
+        tensor("../x", DType::int8, {3}), tensor("a-b_5", DType::int8, {4}),
+        tensor("a-b", DType::int8, {5}),  tensor("a-b", DType::int8, {6})};
     EXPECT_THAT(write_tensor_files(folder.path(), tensors),
                 ElementsAre(folder.path() / "a_b.npy", folder.path() / "a_b_1.npy",
-                            folder.path() / ".._x.npy"));
+                            folder.path() / ".._x.npy", folder.path() / "a-b_5.npy",
+                            folder.path() / "a-b.npy", folder.path() / "a-b_6.npy"));
     const std::vector<std::string> names = {"a/b", "../x"};
     const auto read = read_tensor_files(folder.path(), "input", names);
     ASSERT_EQ(read.size(), 2u);

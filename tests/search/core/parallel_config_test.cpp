@@ -58,6 +58,8 @@ TEST(ParallelConfig, WhatIsSaidComesBeforeWhatIsUsual) {
     };
     EXPECT_EQ(text("tp=2"), "tp=2,zero=1,layers=even,order=pp-dp-tp");
     EXPECT_EQ(text("zero=0,layers=work,order=tp-dp-pp"), "zero=0,layers=work,order=tp-dp-pp");
+    EXPECT_EQ(text("reduce=each"), "zero=2,reduce=each,layers=even,order=pp-dp-tp");
+    EXPECT_EQ(text("reduce=last"), "zero=1,reduce=last,layers=even,order=pp-dp-tp");
 }
 
 TEST(ParallelConfig, SaysWhatIsWrong) {

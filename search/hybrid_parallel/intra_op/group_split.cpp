@@ -26,7 +26,9 @@ public:
           options_(options),
           forms_(problem, options),
           prices_(problem, options),
-          chosen_(graph_.op_count(), kUndecided) {}
+          chosen_(graph_.op_count(), kUndecided),
+          stale_(graph_.op_count(), 1),
+          last_(graph_.op_count()) {}
 
     GroupSplit run() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) choose(OpId(i));
@@ -97,6 +99,8 @@ private:
 
     /// The best choice beside what is decided around the op. Does it change?
     bool choose(OpId id) {
+        if (stale_[id.index()] == 0) return false;
+        stale_[id.index()] = 0;
         if (is_source(id)) return false;
         int& own = chosen_[id.index()];
         const int before = own;
@@ -113,7 +117,29 @@ private:
             best = choice;
         }
         own = best;
-        return best != before;
+        if (best == before) return false;
+        mark_around(id);
+        stale_[id.index()] = 0;
+        return true;
+    }
+
+    /// The op and all whose times depend on its choice: what one of them chose before may not be its
+    /// best any more. Between first_ and last_ alone.
+    void mark_around(OpId id) {
+        const graph::Op& op = graph_.op(id);
+        mark(id);
+        for (const TensorId t : op.inputs) {
+            if (t.valid()) mark_at(t);
+        }
+        for (const TensorId t : op.outputs) mark_at(t);
+    }
+    void mark_at(TensorId t) {
+        if (!has_time(t)) return;
+        mark(graph_.tensor(t).producer);
+        for (const graph::Use& use : graph_.uses(t)) mark(use.op);
+    }
+    void mark(OpId id) {
+        if (first_ <= id.index() && id.index() < last_) stale_[id.index()] = 1;
     }
 
     /// Ops from `begin` to `end`, backward and forward, until nothing changes.
@@ -136,12 +162,17 @@ private:
         }
         const auto from = chosen_.begin() + static_cast<std::ptrdiff_t>(first);
         const auto to = chosen_.begin() + static_cast<std::ptrdiff_t>(end);
+        const auto stale = stale_.begin() + static_cast<std::ptrdiff_t>(first);
         std::vector<int> best(from, to);
         const std::vector<int> before = best;
+        const std::vector<char> stale_before(stale, stale + (to - from));
+        first_ = first;
+        last_ = end;
         Time least = time_of(first, end);
         for (auto choice = static_cast<int>(forms_.first_choice(OpId(first)));
              choice < static_cast<int>(forms_.choice_count(OpId(first))); ++choice) {
             std::fill(from, to, kUndecided);
+            std::fill(stale, stale + (to - from), char{1});
             chosen_[first] = choice;
             for (std::size_t op = first + 1; op < end; ++op) choose(OpId(op));
             sweep(first + 1, end);
@@ -151,6 +182,12 @@ private:
             best.assign(from, to);
         }
         std::copy(best.begin(), best.end(), from);
+        std::copy(stale_before.begin(), stale_before.end(), stale);
+        first_ = 0;
+        last_ = graph_.op_count();
+        for (std::size_t i = 0; i < best.size(); ++i) {
+            if (best[i] != before[i]) mark_around(OpId(first + i));
+        }
         return best != before;
     }
 
@@ -163,6 +200,7 @@ private:
         Time least = time_of(0, graph_.op_count());
         for (std::size_t dim = 0; dim < shape.size(); ++dim) {
             const std::vector<int> before = chosen_;
+            const std::vector<char> stale_before = stale_;
             for (std::size_t i = 0; i < graph_.op_count(); ++i) {
                 if (is_between_products(OpId(i), shape)) shard_result(OpId(i), dim);
             }
@@ -173,6 +211,7 @@ private:
                 changed = true;
             } else {
                 chosen_ = before;
+                stale_ = stale_before;
             }
         }
         return changed;
@@ -205,6 +244,7 @@ private:
             const plan::Axis& axis = forms_.axis(id, choice);
             if (!axis.is_factor() || axis.factor != factors[0] || axis.blocks != 1) continue;
             chosen_[id.index()] = static_cast<int>(choice);
+            mark_around(id);
             return;
         }
     }
@@ -285,12 +325,16 @@ private:
     }
     static std::uint64_t bit(FormNumber form) { return std::uint64_t{1} << form; }
 
+    [[nodiscard]] bool has_time(TensorId t) const {
+        return !problem_.facts().is_resident(t) && graph_.uses(t).size() <= kMostReaders &&
+               graph_.op(graph_.tensor(t).producer).kind != OpKind::input;
+    }
+
     /// What brings a tensor from where it arises to where it is read, and its gradient back.
     [[nodiscard]] Time tensor_time(TensorId t) const {
-        if (problem_.facts().is_resident(t) || graph_.uses(t).size() > kMostReaders) return Time{0};
+        if (!has_time(t)) return Time{0};
         const OpId producer = graph_.tensor(t).producer;
         const OpKind kind = graph_.op(producer).kind;
-        if (kind == OpKind::input) return Time{0};
         const Demand demand = this->demand(t);
         if (demand.needs == 0) return Time{0};
         const bool parameter = kind == OpKind::parameter;
@@ -361,6 +405,11 @@ private:
     GroupForms forms_;
     GroupPrices prices_;
     std::vector<int> chosen_;  ///< per op: a choice, or kUndecided
+    /// Per op: may its choice not be its best any more? One whose surroundings are as they were when
+    /// it chose would choose the same again.
+    std::vector<char> stale_;
+    std::size_t first_ = 0;  ///< ops that mark_around() may mark: from here
+    std::size_t last_;       ///< to before here
     bool keeps_to_what_was_asked_ = true;
 };
 

@@ -106,7 +106,9 @@ std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
     const std::size_t done = pool_.run(count, [&](int worker, std::size_t index) {
         if (!(first_ever && index == 0) && interrupted()) return false;
         if (fresh[index] == 0) return true;
-        results[index] = pool_.evaluator(worker).evaluate(candidates[index]);
+        const Evaluation* const known = foreseen(candidates[index]);
+        results[index] =
+            known != nullptr ? *known : pool_.evaluator(worker).evaluate(candidates[index]);
         return true;
     });
     results.resize(done);
@@ -127,6 +129,29 @@ std::optional<Evaluation> Engine::evaluate(const Strategy& candidate) {
     std::vector<Evaluation> results = evaluate(std::span(&candidate, 1));
     if (results.empty()) return std::nullopt;
     return std::move(results.front());
+}
+
+const Evaluation* Engine::foreseen(const Strategy& strategy) const {
+    const auto known = std::ranges::find(foreseen_, strategy, &Foreseen::strategy);
+    return known != foreseen_.end() ? &known->evaluation : nullptr;
+}
+
+void Engine::foresee(std::span<const Strategy* const> next) {
+    if (next.empty() || foreseen(*next.front()) != nullptr) return;
+    std::size_t count = std::min(next.size(), foresight());
+    if (turn_.last) {
+        const std::int64_t left = std::max<std::int64_t>(*turn_.last - evaluations_, 0);
+        count = std::min(count, static_cast<std::size_t>(left));
+    }
+    foreseen_.clear();
+    if (count < 2) return;
+    foreseen_.resize(count);
+    const std::size_t done = pool_.run(count, [&](int worker, std::size_t index) {
+        if (interrupted()) return false;
+        foreseen_[index] = {*next[index], pool_.evaluator(worker).evaluate(*next[index])};
+        return true;
+    });
+    foreseen_.resize(done);
 }
 
 std::vector<Measured> Engine::measure(std::span<const Strategy> candidates) {

@@ -168,6 +168,15 @@ public:
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
 
+    /// How many strategies are worth foreseeing: as many as there are threads.
+    [[nodiscard]] std::size_t foresight() const {
+        return static_cast<std::size_t>(pool_.threads());
+    }
+    /// For searchers that propose one after the other, but know what comes next whatever the first
+    /// one's value is: while the first of these is not known, prices the first foresight() of them
+    /// in parallel, for evaluate() to find. That and how it counts stay the same.
+    void foresee(std::span<const plan::Strategy* const> next);
+
     /// evaluate(), and those that fit run, one after the other; fewer when the time is up. The
     /// first of equals ran, the others took as long. Needs EngineOptions::measure.
     std::vector<Measured> measure(std::span<const plan::Strategy> candidates);
@@ -261,6 +270,7 @@ private:
     };
 
     [[nodiscard]] std::size_t granted(const std::vector<char>& fresh) const;
+    [[nodiscard]] const plan::Evaluation* foreseen(const plan::Strategy& strategy) const;
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
     void measure_best();
     void report();
@@ -282,6 +292,12 @@ private:
     std::vector<Improvement> improvements_;
     std::optional<Duration> guard_;  ///< no budget to plan with; ends the search all the same
     std::optional<Measurements> measurements_;
+    /// What was priced before it was asked for.
+    struct Foreseen {
+        plan::Strategy strategy;
+        plan::Evaluation evaluation;
+    };
+    std::vector<Foreseen> foreseen_;
     std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
     std::int64_t evaluations_ = 0;
     std::int64_t proposals_ = 0;

@@ -34,6 +34,12 @@ Placement place_expert(const GroupGraph& graph) {
     return placement;
 }
 
+void Expert::look_at_next_grid(const Engine& engine) {
+    plan::Strategy strategy = grids_->strategy(order_[next_++]);
+    if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) return;
+    ahead_.push_back(std::move(strategy));
+}
+
 Status Expert::step(Engine& engine) {
     if (!std::exchange(placed_, true)) {
         evaluate_and_repair(engine, place_expert(engine.groups()));
@@ -43,9 +49,17 @@ Status Expert::step(Engine& engine) {
         grids_.emplace(engine.groups());
         order_ = grids_->by_estimate();
     }
-    if (next_ < order_.size() && fitting_ < kMostGrids) {
-        plan::Strategy strategy = grids_->strategy(order_[next_++]);
-        if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) return Status::in_progress;
+    const int may_fit = fitting_ + static_cast<int>(ahead_.size());
+    if (next_ < order_.size() && may_fit < kMostGrids && ahead_.size() < engine.foresight()) {
+        look_at_next_grid(engine);
+        return Status::in_progress;
+    }
+    if (!ahead_.empty()) {
+        std::vector<const plan::Strategy*> next;
+        for (const plan::Strategy& strategy : ahead_) next.push_back(&strategy);
+        engine.foresee(next);
+        plan::Strategy strategy = std::move(ahead_.front());
+        ahead_.pop_front();
         const auto fitted = evaluate_and_recompute(engine, std::move(strategy));
         if (!fitted) return Status::found;
         if (fitted->evaluation.feasible()) ++fitting_;

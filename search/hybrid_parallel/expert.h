@@ -12,6 +12,7 @@
 // Megatron-LM, SC 2021; Krizhevsky 2014; the manual placements of REFERENCES.md 7 and 8.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -32,9 +33,12 @@ public:
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
+    void look_at_next_grid(const Engine& engine);
+
     std::optional<Grids> grids_;
     std::vector<Grid> order_;
     std::size_t next_ = 0;
+    std::deque<plan::Strategy> ahead_;  ///< of grids before next_, not evaluated yet
     int fitting_ = 0;
     bool placed_ = false;
     std::optional<PipelineSearch> pipelines_;

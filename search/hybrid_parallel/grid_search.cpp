@@ -258,45 +258,72 @@ std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid
     return all;
 }
 
-bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
+GridSearch::Attempt GridSearch::attempt(const Engine& engine, const GridQueue::Entry& entry) {
     Grids& grids = queue_->grids(entry);
-    std::string fault = grids.fault(entry.grid);
-    bool improves = false;
-    if (fault.empty()) {
-        const Strategy plain = grids.strategy(entry.grid);
-        for (const ZeroLevel level : levels(engine, entry.grid, grids)) {
-            Strategy strategy = plain;
-            apply_zero(engine.problem(), level, strategy);
-            if (config_.reduce_each) {
-                apply_reduction(engine.problem(), *config_.reduce_each, strategy);
+    Attempt attempt{.entry = entry, .fault = grids.fault(entry.grid)};
+    if (!attempt.fault.empty()) return attempt;
+    attempt.plain = grids.strategy(entry.grid);
+    attempt.levels = levels(engine, entry.grid, grids);
+    // Above no level there is another one to try, whatever comes out.
+    const bool plain = propose(engine, attempt) && attempt.proposals[0].level == ZeroLevel::none;
+    if (plain) propose(engine, attempt);
+    return attempt;
+}
+
+bool GridSearch::propose(const Engine& engine, Attempt& attempt) {
+    const Problem& problem = engine.problem();
+    const Grid& grid = attempt.entry.grid;
+    const Grids& grids = queue_->grids(attempt.entry);
+    while (attempt.next < attempt.levels.size() && attempt.fault.empty()) {
+        const ZeroLevel level = attempt.levels[attempt.next++];
+        Strategy strategy = attempt.plain;
+        apply_zero(problem, level, strategy);
+        if (config_.reduce_each) apply_reduction(problem, *config_.reduce_each, strategy);
+        attempt.fault = plan::find_fault(problem, strategy).value_or("");
+        if (!attempt.fault.empty()) return false;
+        const Bytes beyond = kept_beyond_memory(problem, strategy);
+        if (beyond > Bytes{0}) {
+            if (!least_ || beyond < least_->beyond) {
+                least_ = {beyond, strategy, describe(grid, grids, level, config_)};
             }
-            fault = plan::find_fault(engine.problem(), strategy).value_or("");
-            if (!fault.empty()) break;
-            const Bytes beyond = kept_beyond_memory(engine.problem(), strategy);
-            if (beyond > Bytes{0}) {
-                if (!least_ || beyond < least_->beyond) {
-                    least_ = {beyond, strategy, describe(entry.grid, grids, level, config_)};
-                }
-                continue;
-            }
-            if (level != ZeroLevel::none &&
-                !is_worth_lowering(engine, entry.grid, grids, strategy)) {
-                continue;
-            }
-            const auto fitted = evaluate_and_recompute(engine, strategy);
-            if (!fitted) return false;
-            ++tried_;
-            if (engine.best() != nullptr && *engine.best() == fitted->strategy) {
-                improves = true;
-                engine.describe_best(describe(entry.grid, grids, level, config_));
-            }
-            // A higher level may fit without recomputing as much.
-            const bool fits_as_it_is =
-                fitted->evaluation.feasible() && fitted->strategy == strategy;
-            if (fits_as_it_is && level != ZeroLevel::none) break;
+            continue;
         }
+        if (level != ZeroLevel::none && !is_worth_lowering(engine, grid, grids, strategy)) continue;
+        attempt.proposals.push_back({level, std::move(strategy)});
+        return true;
     }
-    if (fault_.empty()) fault_ = fault;
+    return false;
+}
+
+void GridSearch::foresee(Engine& engine) {
+    std::vector<const Strategy*> next;
+    for (const Attempt& attempt : ahead_) {
+        for (const Proposal& proposal : attempt.proposals) next.push_back(&proposal.strategy);
+    }
+    engine.foresee(next);
+}
+
+bool GridSearch::try_grid(Engine& engine, Attempt& attempt) {
+    const Grid& grid = attempt.entry.grid;
+    const Grids& grids = queue_->grids(attempt.entry);
+    bool improves = false;
+    while (!attempt.proposals.empty() || propose(engine, attempt)) {
+        foresee(engine);
+        const Proposal proposal = std::move(attempt.proposals.front());
+        attempt.proposals.pop_front();
+        const auto fitted = evaluate_and_recompute(engine, proposal.strategy);
+        if (!fitted) return false;
+        ++tried_;
+        if (engine.best() != nullptr && *engine.best() == fitted->strategy) {
+            improves = true;
+            engine.describe_best(describe(grid, grids, proposal.level, config_));
+        }
+        // A higher level may fit without recomputing as much.
+        const bool fits_as_it_is =
+            fitted->evaluation.feasible() && fitted->strategy == proposal.strategy;
+        if (fits_as_it_is && proposal.level != ZeroLevel::none) break;
+    }
+    if (fault_.empty()) fault_ = attempt.fault;
     misses_ = improves ? 0 : misses_ + 1;
     return true;
 }
@@ -324,8 +351,16 @@ Status GridSearch::step(Engine& engine) {
     if (!queue_) find_grids(engine);
     const plan::Evaluation* const best = engine.best_evaluation();
     const bool enough = misses_ >= kMostMisses && best != nullptr && best->feasible();
-    const auto entry = enough ? std::nullopt : queue_->pop(std::numeric_limits<double>::infinity());
-    if (!entry || !try_grid(engine, *entry)) return end(engine);
+    if (enough) return end(engine);
+    const std::size_t turns = misses_ < kMostMisses ? kMostMisses - misses_ : 1;
+    if (ahead_.size() < std::min(engine.foresight(), turns)) {
+        if (const auto entry = queue_->pop(std::numeric_limits<double>::infinity())) {
+            ahead_.push_back(attempt(engine, *entry));
+            return Status::in_progress;
+        }
+    }
+    if (ahead_.empty() || !try_grid(engine, ahead_.front())) return end(engine);
+    ahead_.pop_front();
     return Status::in_progress;
 }
 

@@ -22,6 +22,8 @@
 // Optimal: no. Source: as grids.h; Rajbhandari et al., ZeRO, SC 2020.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,9 +49,29 @@ public:
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
+    /// A strategy of a grid.
+    struct Proposal {
+        ZeroLevel level = ZeroLevel::none;
+        plan::Strategy strategy;
+    };
+    /// A grid under its policy, and what is proposed of it.
+    struct Attempt {
+        GridQueue::Entry entry;
+        std::string fault;
+        plan::Strategy plain;  ///< at no level
+        std::vector<ZeroLevel> levels;
+        std::size_t next = 0;            ///< of levels: not proposed yet
+        std::deque<Proposal> proposals;  ///< not evaluated yet
+    };
+
     void find_grids(const Engine& engine);
-    /// What was tried of an entry; false: the budget is spent.
-    bool try_grid(Engine& engine, const GridQueue::Entry& entry);
+    [[nodiscard]] Attempt attempt(const Engine& engine, const GridQueue::Entry& entry);
+    /// Adds the attempt's next proposal; false: there is none.
+    bool propose(const Engine& engine, Attempt& attempt);
+    /// All that is asked for next, whatever comes out.
+    void foresee(Engine& engine);
+    /// Evaluates what is proposed; false: the budget is spent.
+    bool try_grid(Engine& engine, Attempt& attempt);
     [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid,
                                                 const Grids& grids) const;
     /// Groups that share the batch do alike, unless they have shards of their own: is_too_fine() of all
@@ -65,6 +87,7 @@ private:
     ParallelConfig config_;  ///< what was said
     std::optional<Grids> base_;
     std::optional<GridQueue> queue_;
+    std::deque<Attempt> ahead_;
     /// What keeps least of those that keep more than there is memory.
     struct Hopeless {
         Bytes beyond;

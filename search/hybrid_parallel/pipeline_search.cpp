@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/hybrid_parallel/pipeline_search.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -54,20 +55,36 @@ std::optional<Strategy> PipelineSearch::next_layers() {
     return strategy;
 }
 
-std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
+/// As many of the next grids as there may be turns for.
+void PipelineSearch::look_ahead(const Engine& engine, double limit) {
+    const int turns = std::min(kMostPipelines - tried_, kMostMisses - misses_);
+    const std::size_t wanted = std::min(engine.foresight(), static_cast<std::size_t>(turns));
+    while (ahead_.size() < wanted) {
+        const auto best = queue_.pop(limit);
+        if (!best) return;
+        Strategy strategy = queue_.grids(*best).strategy(best->grid);
+        if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) continue;
+        ahead_.push_back({best->estimate, std::move(strategy)});
+    }
+}
+
+std::optional<Strategy> PipelineSearch::next_grid(Engine& engine) {
     if (tried_ == kMostPipelines || misses_ == kMostMisses) return std::nullopt;
     double limit = std::numeric_limits<double>::infinity();
     const plan::Evaluation* known = engine.best_evaluation();
     if (known != nullptr && known->feasible()) {
         limit = kHopeless * static_cast<double>(known->value.raw());
     }
-    while (const auto best = queue_.pop(limit)) {
-        Strategy strategy = queue_.grids(*best).strategy(best->grid);
-        if (kept_beyond_memory(engine.problem(), strategy) > Bytes{0}) continue;
-        ++tried_;
-        return strategy;
-    }
-    return std::nullopt;
+    look_ahead(engine, limit);
+    // The limit may have fallen since.
+    if (ahead_.empty() || ahead_.front().estimate > limit) return std::nullopt;
+    std::vector<const Strategy*> next;
+    for (const Ahead& ahead : ahead_) next.push_back(&ahead.strategy);
+    engine.foresee(next);
+    Strategy strategy = std::move(ahead_.front().strategy);
+    ahead_.pop_front();
+    ++tried_;
+    return strategy;
 }
 
 /// The best of all in the other order, if it is a pipeline with micro-batches.

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -48,7 +49,8 @@ public:
 
 private:
     std::optional<plan::Strategy> next_layers();
-    std::optional<plan::Strategy> next_grid(const Engine& engine);
+    std::optional<plan::Strategy> next_grid(Engine& engine);
+    void look_ahead(const Engine& engine, double limit);
     std::optional<plan::Strategy> next_order(const Engine& engine);
 
     const GroupGraph& graph_;
@@ -56,6 +58,11 @@ private:
     std::size_t next_layers_ = 0;
     KindStages kinds_;
     GridQueue queue_;
+    struct Ahead {
+        double estimate = 0;
+        plan::Strategy strategy;
+    };
+    std::deque<Ahead> ahead_;  ///< from the queue, not evaluated yet
     int tried_ = 0;
     int misses_ = 0;  ///< grids in a row
     bool reordered_ = false;

@@ -11,6 +11,7 @@
 #include "plan/files/verify.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/draws.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"
 
@@ -85,7 +86,7 @@ ProblemOptions throughput() {
 }
 
 TEST_P(EverySearcher, ReturnsVerifiedPlansOfNetworks) {
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (const std::uint64_t seed : support::seeds(6)) {
         Random random(seed);
         const graph::OpGraph graph = support::random_network(random, 25);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});
@@ -98,7 +99,7 @@ TEST_P(EverySearcher, ReturnsVerifiedPlansOfNetworks) {
 }
 
 TEST_P(EverySearcher, ReturnsVerifiedPlansOfWorkloads) {
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (const std::uint64_t seed : support::seeds(3)) {
         Random random(seed);
         const graph::OpGraph graph = support::random_workload(random, 40);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});
@@ -110,7 +111,7 @@ TEST_P(EverySearcher, ReturnsVerifiedPlansOfWorkloads) {
 }
 
 TEST_P(EverySearcher, RespectsMemoryOrSaysInfeasible) {
-    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const std::uint64_t seed : support::seeds(12)) {
         Random random(seed);
         const graph::OpGraph graph = support::random_workload(random, 40);  // about 2,000 bytes
         const auto memory = static_cast<std::int64_t>(400 + random.below(600));
@@ -138,7 +139,7 @@ TEST_P(EverySearcher, FitsTrainingIntoScarceMemory) {
 TEST_P(EverySearcher, RecomputesWhatIsSaid) {
     for (const plan::Recompute said :
          {plan::Recompute::selective, plan::Recompute::full, plan::Recompute::automatic}) {
-        for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        for (const std::uint64_t seed : support::seeds(4)) {
             Random random(seed);
             const graph::OpGraph graph =
                 plan::in_layer_blocks(random, support::random_network(random, 20));
@@ -152,7 +153,7 @@ TEST_P(EverySearcher, RecomputesWhatIsSaid) {
 }
 
 TEST_P(EverySearcher, HonoursFixedAndJoinedOps) {
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (const std::uint64_t seed : support::seeds(6)) {
         Random random(seed);
         const graph::OpGraph graph = support::random_network(random, 20);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});

@@ -152,11 +152,11 @@ std::optional<Time> halving_doubling_time(const AlgorithmInput& in) {
 std::optional<Time> one_shot_time(const AlgorithmInput& in) {
     if (!in.links.switch_reduces) return std::nullopt;
     const Bytes part = part_of(in.bytes, in.links.ranks);
-    return ways(in.kind) * in.links.pairs(in.machine).all.time(part);
+    return ways(in.kind) * in.links.all_pairs(in.machine).time(part);
 }
 
 std::optional<Time> all_to_all_time(const AlgorithmInput& in) {
-    return in.links.pairs(in.machine).all.time(in.bytes);
+    return in.links.all_pairs(in.machine).time(in.bytes);
 }
 
 std::optional<Time> parameter_server_time(const AlgorithmInput& in) {
@@ -175,7 +175,7 @@ std::optional<Time> master_worker_time(const AlgorithmInput& in) {
 std::optional<Time> round_robin_time(const AlgorithmInput& in) {
     const std::int64_t n = in.links.ranks;
     const Bytes size = in.kind == all_reduce ? in.bytes : part_of(in.bytes, n);
-    return (n - 1) * in.links.pairs(in.machine).shift.time(size);
+    return (n - 1) * in.links.worst_shift(in.machine).time(size);
 }
 
 std::optional<Time> direct_time(const AlgorithmInput& in) {
@@ -190,7 +190,7 @@ std::optional<Time> direct_time(const AlgorithmInput& in) {
     case reduce_scatter:
     case all_to_all: break;
     }
-    return in.links.pairs(in.machine).all.time(part);
+    return in.links.all_pairs(in.machine).time(part);
 }
 
 std::optional<Time> hierarchical_time(const AlgorithmInput& in) {
@@ -199,8 +199,8 @@ std::optional<Time> hierarchical_time(const AlgorithmInput& in) {
     if (inside < 2 || nodes < 2) return std::nullopt;
     const Bytes part = part_of(in.bytes, inside * nodes);
     if (in.kind == all_to_all) {
-        const auto& pairs = in.links.pairs(in.machine);
-        return pairs.nodes.time(nodes * part) + pairs.columns.time(inside * part);
+        return in.links.node_pairs(in.machine).time(nodes * part) +
+               in.links.column_pairs(in.machine).time(inside * part);
     }
     const Time within = (inside - 1) * in.links.node_ring.time(nodes * part);
     const Time between = (nodes - 1) * in.links.column_ring.time(part);

@@ -71,10 +71,10 @@ NcclTopology nccl_topology_of(const GroupLinks& links, const Machine& machine, i
         topology.node_bandwidth = network;
     }
     if (links.most_per_node > 1) {
-        const GroupLinks::Pairs& pairs = links.pairs(machine);
         topology.node_bandwidth =
-            std::max({rate_of(links.node_ring), (links.most_per_node - 1) * rate_of(pairs.nodes),
-                      static_cast<double>(pairs.direct) / 1e9});
+            std::max({rate_of(links.node_ring),
+                      (links.most_per_node - 1) * rate_of(links.node_pairs(machine)),
+                      static_cast<double>(links.direct_bandwidth(machine)) / 1e9});
     }
     const double link = kLinkRates[static_cast<std::size_t>(generation)];
     topology.node_channels =

@@ -127,6 +127,25 @@ bool reduced_by_a_switch(const Machine& machine, std::span<const int> devices) {
     });
 }
 
+std::int64_t least_direct_bandwidth(const Machine& machine, std::span<const int> devices) {
+    std::map<int, double> sums;
+    for (const int device : devices) sums[device] = 0;
+    for (const Link& link : machine.links()) {
+        const auto from = sums.find(link.from);
+        const auto to = sums.find(link.to);
+        if (from == sums.end() || to == sums.end()) continue;
+        if (machine.device(link.from).node != machine.device(link.to).node) continue;
+        const double reached = static_cast<double>(link.bandwidth) * link.efficiency;
+        from->second += link.mode == LinkMode::shared ? reached / 2 : reached;
+        if (link.mode != LinkMode::directed) {
+            to->second += link.mode == LinkMode::shared ? reached / 2 : reached;
+        }
+    }
+    const auto least =
+        std::ranges::min_element(sums, {}, [](const auto& each) { return each.second; });
+    return static_cast<std::int64_t>(std::min(least->second, 9e18));
+}
+
 std::uint64_t hash_of(std::span<const int> devices) {
     std::uint64_t hash = 0x9e3779b97f4a7c15U;
     for (const int device : devices) {
@@ -191,43 +210,46 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     }
 }
 
-std::int64_t GroupLinks::direct_links(const Machine& machine) const {
-    std::map<int, double> sums;
-    for (const int device : devices_) sums[device] = 0;
-    for (const Link& link : machine.links()) {
-        const auto from = sums.find(link.from);
-        const auto to = sums.find(link.to);
-        if (from == sums.end() || to == sums.end()) continue;
-        if (machine.device(link.from).node != machine.device(link.to).node) continue;
-        const double reached = static_cast<double>(link.bandwidth) * link.efficiency;
-        from->second += link.mode == LinkMode::shared ? reached / 2 : reached;
-        if (link.mode != LinkMode::directed) {
-            to->second += link.mode == LinkMode::shared ? reached / 2 : reached;
-        }
-    }
-    const auto least =
-        std::ranges::min_element(sums, {}, [](const auto& each) { return each.second; });
-    return static_cast<std::int64_t>(std::min(least->second, 9e18));
+std::int64_t GroupLinks::direct_bandwidth(const Machine& machine) const {
+    return direct_bandwidth_.get([&] { return least_direct_bandwidth(machine, devices_); });
 }
 
-const GroupLinks::Pairs& GroupLinks::pairs(const Machine& machine) const {
-    std::call_once(pairs_once_, [&] {
+Round GroupLinks::all_pairs(const Machine& machine) const {
+    return all_pairs_.get([&] {
         FlowCounter counter(machine);
         add_pairs(counter, machine, devices_);
-        pairs_.all = counter.finish();
+        return counter.finish();
+    });
+}
+
+Round GroupLinks::node_pairs(const Machine& machine) const {
+    return node_pairs_.get([&] {
+        FlowCounter counter(machine);
         for (const auto& members : node_members_) add_pairs(counter, machine, members);
-        pairs_.nodes = counter.finish();
+        return counter.finish();
+    });
+}
+
+Round GroupLinks::column_pairs(const Machine& machine) const {
+    return column_pairs_.get([&] {
+        FlowCounter counter(machine);
         for (int j = 0; j < ranks_per_node; ++j) {
             add_pairs(counter, machine, column(node_members_, static_cast<std::size_t>(j)));
         }
-        pairs_.columns = counter.finish();
-        pairs_.direct = direct_links(machine);
+        return counter.finish();
+    });
+}
+
+Round GroupLinks::worst_shift(const Machine& machine) const {
+    return worst_shift_.get([&] {
+        FlowCounter counter(machine);
+        Round worst;
         for (const auto& [shift, times] : shifts_of(machine, devices_)) {
             add_shift(counter, devices_, shift);
-            raise_to(pairs_.shift, counter.finish());
+            raise_to(worst, counter.finish());
         }
+        return worst;
     });
-    return pairs_;
 }
 
 std::shared_ptr<const GroupLinks> GroupLinksCache::find(const Machine& machine,

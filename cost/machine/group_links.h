@@ -69,24 +69,36 @@ public:
     std::array<Round, kMostLevels> exchange;  ///< i with i xor 2^k, below the highest power of two
     std::array<Round, kMostLevels> rotation;  ///< i to i + 2^k
 
-    /// Patterns that touch every pair; counted when first asked for.
-    struct Pairs {
-        Round all;      ///< everyone to everyone
-        Round shift;    ///< i to i + r, the worst r
-        Round nodes;    ///< everyone to everyone inside each node
-        Round columns;  ///< everyone to everyone inside each column
-        /// Bytes/s of a device's own links to the other devices of its node, the least of all.
-        std::int64_t direct = 0;
-    };
-    [[nodiscard]] const Pairs& pairs(const Machine& machine) const;
+    // Patterns that touch every pair, which takes long for thousands: each counted when first asked
+    // for.
+    [[nodiscard]] Round all_pairs(const Machine& machine) const;    ///< everyone to everyone
+    [[nodiscard]] Round worst_shift(const Machine& machine) const;  ///< i to i + r, the worst r
+    /// Everyone to everyone inside each node.
+    [[nodiscard]] Round node_pairs(const Machine& machine) const;
+    /// Everyone to everyone inside each column.
+    [[nodiscard]] Round column_pairs(const Machine& machine) const;
+    /// Bytes/s of a device's own links to the other devices of its node, the least of all.
+    [[nodiscard]] std::int64_t direct_bandwidth(const Machine& machine) const;
 
 private:
-    [[nodiscard]] std::int64_t direct_links(const Machine& machine) const;
+    template <class T>
+    class Once {
+    public:
+        template <class Make>
+        const T& get(Make make) {
+            std::call_once(flag_, [&] { value_ = make(); });
+            return value_;
+        }
+
+    private:
+        std::once_flag flag_;
+        T value_{};
+    };
 
     std::vector<int> devices_;
     std::vector<std::vector<int>> node_members_;  ///< in the order of ranks
-    mutable std::once_flag pairs_once_;
-    mutable Pairs pairs_;
+    mutable Once<Round> all_pairs_, worst_shift_, node_pairs_, column_pairs_;
+    mutable Once<std::int64_t> direct_bandwidth_;
 };
 
 /// The groups of one machine, by their devices in order. Emptied when it holds too many.

@@ -28,8 +28,8 @@ struct GroupCollective {
 /// Keeps its memory from one group to the next.
 class CollectiveChoice {
 public:
-    /// nullopt: no collective does exactly that. Valid until the next call. O(needs + pieces * log
-    /// pieces) of the group.
+    /// nullopt: no collective does exactly that. Valid until the next call. O(pieces * log pieces +
+    /// what ReshardNeeds lists) of the group.
     [[nodiscard]] std::optional<GroupCollective> choose(const LayoutPair& pair,
                                                         std::span<const std::int32_t> group,
                                                         const ReshardNeeds& needs,
@@ -44,7 +44,14 @@ private:
     std::vector<Piece> target_pieces_;
     std::vector<int> source_devices_;
     std::vector<int> target_devices_;
-    std::vector<std::int64_t> given_;  ///< elements, per old piece; 0 outside of find_exchange()
+    void give(std::int32_t source, std::int64_t elements);
+
+    // All zero outside of find_exchange().
+    std::vector<std::int64_t> given_;          ///< elements, per old piece
+    std::vector<std::int64_t> given_by_each_;  ///< elements, per list of sources
+    std::vector<std::int64_t> pieces_of_row_;  ///< of the group, per row of needs
+    std::vector<std::size_t> rows_;            ///< of the group
+    std::vector<std::size_t> lists_of_sources_;
 };
 
 }  // namespace partita::plan

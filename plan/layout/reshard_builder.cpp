@@ -17,6 +17,8 @@ void ReshardBuilder::begin(const LayoutPair& pair, const ReshardNeeds& needs,
     ends_.clear();
     supplies_.assign(pair.to.pieces.size(), {});
     items_of_.assign(pair.to.pieces.size(), {});
+    unpacks_.assign(needs.rows(), std::nullopt);
+    lists_of_sources_.assign(needs.source_lists(), {});
     lists_.sources.clear();
     lists_.pack.clear();
     lists_.results.clear();
@@ -78,26 +80,55 @@ void ReshardBuilder::note_packing(const GroupCollective& collective, std::span<c
         index_of_[static_cast<std::size_t>(collective.sources[i])] = i;
     }
     for (std::size_t i = 0; i < collective.targets.size(); ++i) {
-        Delivery& delivery = results[i];
-        for (const Need& need : (*needs_)[collective.targets[i]]) {
-            if (gives_parts) {
-                char& packs = pack[index_of_[static_cast<std::size_t>(need.source)]];
-                const std::int32_t given = pair_->source(need.source).region;
-                if (packs == 0 && !regions_->is_contiguous(given, need.region)) packs = 1;
-            }
-            if (gets_from_all && !delivery.unpack) {
-                delivery.unpack = !regions_->is_contiguous(delivery.region, need.region);
-            }
+        const std::size_t row = needs_->row_of(collective.targets[i]);
+        std::optional<bool>& unpacks = unpacks_[row];
+        if (!unpacks) {
+            const auto is_packed = [&](const Need& need) {
+                return !regions_->is_contiguous(results[i].region, need.region);
+            };
+            unpacks = gets_from_all && std::ranges::any_of(needs_->list(row), is_packed);
+            if (gives_parts) note_given(row, pack);
         }
+        results[i].unpack = *unpacks;
     }
+}
+
+void ReshardBuilder::note_given(std::size_t row, std::span<char> pack) {
+    const NeedList needs = needs_->list(row);
+    ListOfSources& list = lists_of_sources_[needs_->sources_of(row)];
+    if (list.all_pack) return;
+    const auto index = [&](std::int32_t source) {
+        return index_of_[static_cast<std::size_t>(source)];
+    };
+    if (!list.region) list.region = region_of_all(needs);
+    if (needs.has_one_region() && *list.region >= 0) {
+        if (regions_->is_contiguous(*list.region, needs[0].region)) return;
+        list.all_pack = true;
+        for (const std::int32_t source : needs.sources()) pack[index(source)] = 1;
+        return;
+    }
+    for (const Need need : needs) {
+        char& packs = pack[index(need.source)];
+        if (packs != 0) continue;
+        packs = regions_->is_contiguous(pair_->source(need.source).region, need.region) ? 0 : 1;
+    }
+}
+
+/// That all sources hold; -1: there is none.
+std::int32_t ReshardBuilder::region_of_all(const NeedList& needs) const {
+    const std::int32_t first = pair_->source(needs[0].source).region;
+    const bool is_one = std::ranges::all_of(needs.sources(), [&](std::int32_t source) {
+        return pair_->source(source).region == first;
+    });
+    return is_one ? first : -1;
 }
 
 void ReshardBuilder::add_copies(std::int32_t target) {
     const Piece& piece = pair_->target(target);
-    const std::span<const Need> needs = (*needs_)[target];
+    const NeedList needs = (*needs_)[target];
     std::int64_t delivered = 0;
     const std::size_t begin = lists_.items.size();
-    for (const Need& need : needs) {
+    for (const Need need : needs) {
         delivered += regions_->volume(need.region);
         if (pair_->source(need.source).device == piece.device) {
             lists_.items.push_back({-1, need.source});
@@ -130,7 +161,7 @@ void ReshardBuilder::close_transfer() {
 }
 
 /// With gaps (strides beyond the window) addends may overlap and still be few.
-bool ReshardBuilder::overlap(std::span<const Need> needs) {
+bool ReshardBuilder::overlap(const NeedList& needs) {
     regions_of_need_.clear();
     for (const Need& need : needs) regions_of_need_.push_back(need.region);
     index_.build(regions_of_need_, regions_of_need_, *regions_);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,7 +25,7 @@ public:
 
     /// The new piece is a part of an old one on its device.
     void add_local(std::int32_t target);
-    /// One transfer. O(needs of the group).
+    /// One transfer. O(pieces of the group + what ReshardNeeds lists of it).
     void add_collective(const GroupCollective& collective);
     /// A copy of each need of a new piece that lies elsewhere. O(needs), O(needs * log needs) where
     /// addends with gaps meet, and their pairs that overlap along the dim of OverlapIndex.
@@ -38,6 +39,11 @@ private:
         std::size_t begin = 0;
         std::size_t end = 0;
     };
+    /// Of ReshardNeeds.
+    struct ListOfSources {
+        std::optional<std::int32_t> region;  ///< of all of them, once it is known; -1: of none
+        bool all_pack = false;
+    };
     /// Ends of a transfer's runs in lists_.
     struct Ends {
         std::size_t sources = 0;
@@ -48,9 +54,11 @@ private:
     void add_ranks(const GroupCollective& collective);
     void note_packing(const GroupCollective& collective, std::span<char> pack,
                       std::span<Delivery> results);
+    void note_given(std::size_t row, std::span<char> pack);
+    [[nodiscard]] std::int32_t region_of_all(const NeedList& needs) const;
     void add_copy(std::int32_t target, const Need& need);
     void close_transfer();
-    [[nodiscard]] bool overlap(std::span<const Need> needs);
+    [[nodiscard]] bool overlap(const NeedList& needs);
 
     const LayoutPair* pair_ = nullptr;
     const ReshardNeeds* needs_ = nullptr;
@@ -60,7 +68,9 @@ private:
     std::vector<Supply> supplies_;
     std::vector<Run> items_of_;  ///< per new piece
     Reshard::Lists lists_;
-    std::vector<std::size_t> index_of_;          ///< per old piece among the sources of a transfer
+    std::vector<std::size_t> index_of_;         ///< per old piece among the sources of a transfer
+    std::vector<std::optional<bool>> unpacks_;  ///< per row of needs, once it is known
+    std::vector<ListOfSources> lists_of_sources_;
     OverlapIndex index_;                         ///< of the needs of one new piece
     std::vector<std::int32_t> regions_of_need_;  ///< that are in index_
 };

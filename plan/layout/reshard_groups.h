@@ -19,7 +19,7 @@ namespace partita::plan {
 /// Keeps its memory from one reshard to the next.
 class ReshardGroups {
 public:
-    /// O(needs * log pieces).
+    /// O((pieces + what ReshardNeeds lists) * log pieces).
     void find(const LayoutPair& pair, const ReshardNeeds& needs);
 
     /// New pieces that need one old piece alone, on their own device; rising. They are in no group.
@@ -38,6 +38,7 @@ private:
     std::vector<std::int32_t> local_;
     std::vector<std::int32_t> remote_;    ///< new pieces that are not local
     UnionFind needed_together_;           ///< old pieces
+    std::vector<char> is_united_;         ///< per list of sources
     std::vector<std::int32_t> group_of_;  ///< per old piece that is a root; -1: none yet
     std::vector<Member> members_;
     CsrScratch<std::int32_t> scratch_;

@@ -73,7 +73,7 @@ bool ScatterGather::enters_a_node(const Group& group, const LayoutPair& pair,
     for (std::size_t i = group.begin; i < group.end; ++i) {
         const std::int32_t target = by_region_[i].second;
         if (node_of(pair.target(target)) != node) return false;
-        for (const Need& need : needs[target]) {
+        for (const Need need : needs[target]) {
             if (node_of(pair.source(need.source)) == node) return false;
         }
     }
@@ -87,7 +87,7 @@ bool ScatterGather::pays(const Group& group, const LayoutPair& pair, const Resha
     const auto device = [&](std::size_t i) {
         return pair.target(by_region_[group.begin + i].second).device;
     };
-    const std::span<const Need> first = needs[by_region_[group.begin].second];
+    const NeedList first = needs[by_region_[group.begin].second];
     if (first.empty()) return false;
     const int source = pair.source(first[0].source).device;
     const auto count = static_cast<std::int64_t>(group.size());
@@ -104,7 +104,7 @@ bool ScatterGather::add_slices_at_sources(const Group& group, const LayoutPair& 
                                           Layout& through) const {
     std::vector<int> devices;
     for (std::size_t i = group.begin; i < group.end; ++i) {
-        const std::span<const Need> of = needs[by_region_[i].second];
+        const NeedList of = needs[by_region_[i].second];
         if (of.size() != 1 || pair.source(of[0].source).region != group.region) return false;
         devices.push_back(pair.source(of[0].source).device);
     }
@@ -122,13 +122,13 @@ bool ScatterGather::add_slices_at_sources(const Group& group, const LayoutPair& 
 bool ScatterGather::add_slices_at_targets(const Group& group, const LayoutPair& pair,
                                           const ReshardNeeds& needs, const RegionTable& regions,
                                           Layout& through) const {
-    const std::span<const Need> first = needs[by_region_[group.begin].second];
+    const NeedList first = needs[by_region_[group.begin].second];
     if (first.size() != group.size()) return false;
+    const auto region = [](const Need& need) { return need.region; };
     std::int64_t elements = 0;
     for (std::size_t i = 0; i < group.size(); ++i) {
         const std::int32_t target = by_region_[group.begin + i].second;
-        if (!std::ranges::equal(needs[target], first, {}, &Need::region, &Need::region))
-            return false;
+        if (!std::ranges::equal(needs[target], first, {}, region, region)) return false;
         elements += regions.volume(first[i].region);
         through.pieces.push_back({pair.target(target).device, first[i].region});
     }

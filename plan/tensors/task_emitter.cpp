@@ -5,12 +5,6 @@
 
 namespace partita::plan {
 
-namespace {
-
-const std::vector<int> kNoRanks;
-
-}  // namespace
-
 void TaskEmitter::clear() {
     tasks_.tasks.clear();
     tasks_.in_block.clear();
@@ -21,6 +15,7 @@ void TaskEmitter::clear() {
     tasks_.persistent.clear();
     ordinals_.clear();
     readers_.clear();
+    watched_.clear();
     edges_.clear();
     reads_.clear();
     is_read_.clear();
@@ -77,17 +72,20 @@ void TaskEmitter::add_inputs(TaskRef task, std::span<const Location> locations) 
 void TaskEmitter::delay(TaskRef first, std::span<const Location> awaited) {
     const auto count = static_cast<std::size_t>(next_task() - first);
     std::vector<char> waits(count, 0);
+    std::vector<int> ranks;
     for (const auto& [after, before] : edges_) {
         if (after >= first && before >= first) waits[static_cast<std::size_t>(after - first)] = 1;
     }
     for (TaskRef task = first; task < next_task(); ++task) {
         if (waits[static_cast<std::size_t>(task - first)] != 0) continue;
         const Task& of = tasks_.tasks[static_cast<std::size_t>(task)];
-        const bool all = of.kind == TaskKind::collective;
+        ranks.clear();
+        if (of.kind == TaskKind::collective)
+            ranks = tasks_.groups[static_cast<std::size_t>(of.ranks)];
+        std::ranges::sort(ranks);
         for (const Location& location : awaited) {
-            const auto& ranks = all ? tasks_.groups[static_cast<std::size_t>(of.ranks)] : kNoRanks;
             const bool here = location.device == of.device || location.device == of.to ||
-                              std::find(ranks.begin(), ranks.end(), location.device) != ranks.end();
+                              std::ranges::binary_search(ranks, location.device);
             if (here) add_edge(location.task, task);
         }
     }
@@ -99,10 +97,19 @@ std::int32_t TaskEmitter::add_buffer(const TensorBuffer& buffer) {
     return static_cast<std::int32_t>(tasks_.buffers.size()) - 1;
 }
 
+void TaskEmitter::watch_readers() {
+    readers_.watch(tasks_.buffers.size());
+    watched_.clear();
+    for (std::int32_t b = 0; b < std::ssize(tasks_.buffers); ++b) {
+        watched_.emplace_back(buffer(b).device, b);
+    }
+    if (!std::ranges::is_sorted(watched_)) std::ranges::sort(watched_);
+}
+
 void TaskEmitter::wait_for_readers(TaskRef task, int device) {
-    for (std::size_t b = 0; b < readers_.watched(); ++b) {
-        if (tasks_.buffers[b].device != device) continue;
-        readers_.for_each(b, [&](TaskRef reader) {
+    const auto device_of = &std::pair<int, std::int32_t>::first;
+    for (const auto& on_device : std::ranges::equal_range(watched_, device, {}, device_of)) {
+        readers_.for_each(static_cast<std::size_t>(on_device.second), [&](TaskRef reader) {
             if (reader != task) add_edge(reader, task);
         });
     }

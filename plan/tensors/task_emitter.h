@@ -107,7 +107,7 @@ public:
         return is_read_[static_cast<std::size_t>(id)] != 0;
     }
     /// A trained parameter lies in the buffers that there are.
-    void watch_readers() { readers_.watch(tasks_.buffers.size()); }
+    void watch_readers();
     /// The task comes after all that read a trained parameter's own buffers on the device.
     void wait_for_readers(TaskRef task, int device);
 
@@ -123,6 +123,7 @@ private:
     TensorTasks tasks_;
     TaskOrdinals ordinals_;
     BufferReaders readers_;
+    std::vector<std::pair<int, std::int32_t>> watched_;    ///< (device, buffer), sorted
     std::vector<std::pair<TaskRef, TaskRef>> edges_;       ///< (after, before)
     std::vector<std::pair<TaskRef, std::int32_t>> reads_;  ///< (task, buffer)
     std::vector<char> is_read_;                            ///< per buffer

@@ -47,6 +47,8 @@ void FoldedRoutes::make_sample(std::span<const Arc> arcs, std::span<const Channe
     }
     trees_.emplace(static_cast<int>(sample_places_.size()), std::move(sample), channels);
 
+    ways_ = std::make_unique<Ways[]>(sample_places_.size());
+
     const auto first_of = [&](int link) {
         return std::ranges::lower_bound(channels, link, {}, &Channel::link) - channels.begin();
     };
@@ -56,41 +58,43 @@ void FoldedRoutes::make_sample(std::span<const Arc> arcs, std::span<const Channe
     }
 }
 
-FoldedRoutes::End FoldedRoutes::end_of(int vertex, std::int32_t node) const {
-    const Place& place = places_[index(vertex)];
-    if (place.run < 0) return {place, node, sample_vertices_[index(vertex)]};
-    const NodeRun& run = runs_[index(place.run)];
-    if (run.count <= kSampleNodes) node = place.node;
-    // The same position, so many nodes away.
-    const int members = place.position < run.devices ? run.devices : run.switches;
-    return {place, node, sample_vertices_[index(vertex + (node - place.node) * members)]};
-}
-
-FoldedRoutes::Ends FoldedRoutes::ends_of(int from, int to) const {
-    const Place& one = places_[index(from)];
-    const Place& other = places_[index(to)];
-    const bool same_run = one.run == other.run;
-    return {end_of(from, same_run && one.node > other.node ? 2 : 1),
-            end_of(to, same_run && one.node < other.node ? 2 : 1)};
-}
-
-bool FoldedRoutes::is_at_an_end(const Ends& ends, const Place& place) {
-    const auto in_node_of = [&](const End& end) {
-        return place.run == end.place.run && place.node == end.node;
-    };
-    return place.run < 0 || in_node_of(ends.from) || in_node_of(ends.to);
-}
-
 const FoldedRoutes::Place& FoldedRoutes::place_of(const Arc& arc) const {
     const Place& from = sample_places_[index(arc.from)];
     return from.run >= 0 ? from : sample_places_[index(arc.to)];  // every link has an end in a node
 }
 
-std::int32_t FoldedRoutes::channel_of(const Ends& ends, const Arc& arc) const {
-    const Place& place = place_of(arc);
-    const bool at_from = place.run == ends.from.place.run && place.node == ends.from.node;
-    const End& end = at_from ? ends.from : ends.to;
-    return arc.channel + (end.place.node - end.node) * node_channels_[index(place.run)];
+FoldedRoutes::Way FoldedRoutes::find_way(std::int32_t from, std::int32_t to) const {
+    const Place& source = sample_places_[index(from)];
+    const Place& target = sample_places_[index(to)];
+    const auto in_node = [](const Place& place, const Place& end) {
+        return place.run == end.run && place.node == end.node;
+    };
+    Way way;
+    trees_->walk(from, to, [&](const Arc& arc) {
+        const Place& reached = sample_places_[index(arc.to)];
+        if (reached.run >= 0 && !in_node(reached, source) && !in_node(reached, target)) {
+            way.avoids_others = false;
+        }
+        const Place& place = place_of(arc);
+        const bool at_source = in_node(place, source);
+        const std::int32_t node_channels = node_channels_[index(place.run)];
+        const std::int32_t node = at_source ? source.node : target.node;
+        way.steps.push_back({arc.channel - node * node_channels, node_channels, at_source});
+    });
+    if (!way.avoids_others) way.steps.clear();
+    return way;
+}
+
+void FoldedRoutes::find_ways(std::int32_t to) const {
+    Ways& ways = ways_[index(to)];
+    std::call_once(ways.once, [&] {
+        ways.from.resize(sample_places_.size());
+        for (std::int32_t from = 0; std::cmp_less(from, sample_places_.size()); ++from) {
+            if (from != to && trees_->connects(from, to))
+                ways.from[index(from)] = find_way(from, to);
+        }
+        ways.is_known.store(true, std::memory_order_release);
+    });
 }
 
 }  // namespace partita::cost

@@ -14,7 +14,11 @@
 // Threads: any number may ask.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,14 +41,13 @@ public:
     /// Calls visit(channel) along the route; it must be there. False: ask the machine.
     template <class Visit>
     [[nodiscard]] bool walk(int from, int to, Visit visit) const {
-        const Ends ends = ends_of(from, to);
-        bool avoids_others = true;
-        trees_->walk(ends.from.vertex, ends.to.vertex, [&](const Arc& arc) {
-            avoids_others = avoids_others && is_at_an_end(ends, sample_places_[index(arc.to)]);
-        });
-        if (!avoids_others) return false;
-        trees_->walk(ends.from.vertex, ends.to.vertex,
-                     [&](const Arc& arc) { visit(channel_of(ends, arc)); });
+        const End source = end_of(from, places_[index(to)]);
+        const End target = end_of(to, places_[index(from)]);
+        const Way& way = way_between(source.vertex, target.vertex);
+        if (!way.avoids_others) return false;
+        for (const Step& step : way.steps) {
+            visit(step.channel + (step.at_source ? source : target).node * step.node_channels);
+        }
         return true;
     }
 
@@ -55,24 +58,57 @@ private:
         std::int32_t node = 0;      ///< of the run
         std::int32_t position = 0;  ///< in the node: devices, then switches
     };
-    /// Of a route: where it is in the machine, and what stands for that in the sample.
+    /// Of a route: the node in the machine, and the vertex in the sample.
     struct End {
-        Place place;
         std::int32_t node = 0;  ///< of the run
         std::int32_t vertex = 0;
     };
-    struct Ends {
-        End from, to;
+    /// Of a route: channel `channel` of the run's first node, and its like in the node of an end.
+    struct Step {
+        std::int32_t channel = 0;
+        std::int32_t node_channels = 0;
+        bool at_source = false;
+    };
+    /// A route of the sample.
+    struct Way {
+        bool avoids_others = true;  ///< no third node of the sample
+        std::vector<Step> steps;    ///< if it does
+    };
+    /// To a vertex of the sample, from each.
+    struct Ways {
+        std::once_flag once;
+        std::atomic<bool> is_known{false};
+        std::vector<Way> from;
     };
 
     static constexpr int kSampleNodes = 3;
 
     void find_places(int vertices, int devices);
     void make_sample(std::span<const Arc> arcs, std::span<const Channel> channels);
-    [[nodiscard]] End end_of(int vertex, std::int32_t node) const;
-    [[nodiscard]] Ends ends_of(int from, int to) const;
-    [[nodiscard]] static bool is_at_an_end(const Ends& ends, const Place& place);
-    [[nodiscard]] std::int32_t channel_of(const Ends& ends, const Arc& arc) const;
+    /// Of a route between that and a vertex of the other place.
+    [[nodiscard]] End end_of(int vertex, const Place& other) const {
+        const Place& place = places_[index(vertex)];
+        const bool is_behind = place.run == other.run && place.node > other.node;
+        return {place.node, sample_vertex_of(vertex, place, is_behind ? 2 : 1)};
+    }
+    /// The vertex that is to a node of the sample what that vertex is to its own.
+    [[nodiscard]] std::int32_t sample_vertex_of(int vertex, const Place& place,
+                                                std::int32_t node) const {
+        if (place.run < 0) return sample_vertices_[index(vertex)];
+        const NodeRun& run = runs_[index(place.run)];
+        if (!folds(run)) return sample_vertices_[index(vertex)];
+        // The same position, so many nodes away.
+        const int members = place.position < run.devices ? run.devices : run.switches;
+        return sample_vertices_[index(vertex + (node - place.node) * members)];
+    }
+    [[nodiscard]] const Way& way_between(std::int32_t from, std::int32_t to) const {
+        const Ways& ways = ways_[index(to)];
+        // Asked for millions of times, which std::call_once() is too slow for.
+        if (!ways.is_known.load(std::memory_order_acquire)) find_ways(to);
+        return ways.from[index(from)];
+    }
+    void find_ways(std::int32_t to) const;
+    [[nodiscard]] Way find_way(std::int32_t from, std::int32_t to) const;
     /// The node, in the sample, that an arc lies in.
     [[nodiscard]] const Place& place_of(const Arc& arc) const;
     static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -83,6 +119,7 @@ private:
     std::vector<std::int32_t> sample_vertices_;  ///< of the machine's vertices; -1: not in it
     std::vector<std::int32_t> node_channels_;    ///< of a run: channels of a node
     std::optional<Routes> trees_;                ///< of the sample; channels are the machine's
+    std::unique_ptr<Ways[]> ways_;               ///< per vertex of the sample
 };
 
 }  // namespace partita::cost

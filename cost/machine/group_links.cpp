@@ -78,7 +78,7 @@ void add_shift(FlowCounter& counter, std::span<const int> devices, std::size_t s
 /// line have 23 billion); what is left out lies between shifts that are there.
 std::vector<std::pair<std::size_t, std::int64_t>> shifts_of(const Machine& machine,
                                                             std::span<const int> devices) {
-    constexpr std::size_t kMostSteps = std::size_t{1} << 26U;
+    constexpr std::size_t kMostSteps = std::size_t{1} << 24U;
     if (devices.size() < 2) return {};
     std::vector<std::int32_t> routes;  // of the shift that is longest on a line
     const std::size_t half = devices.size() / 2;

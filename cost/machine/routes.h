@@ -54,6 +54,11 @@ public:
         }
     }
 
+    /// Is there a way from one vertex to another?
+    [[nodiscard]] bool connects(int from, int to) const {
+        return tree(to)[static_cast<std::size_t>(from)] >= 0;
+    }
+
     /// Two of the first `devices` vertices with no way from the first to the second, if there are.
     [[nodiscard]] std::optional<std::pair<int, int>> disconnected(int devices) const;
 

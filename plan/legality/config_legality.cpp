@@ -102,6 +102,10 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
         return fmt::format("its degrees make {} parts, its devices are {}", parts,
                            config.devices.size());
     }
+    if (parts > kMostParts) {
+        return fmt::format("{} parts are more than {}, the most an op may be in", parts,
+                           kMostParts);
+    }
     std::vector<int> devices;
     const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
     for (int part = 0; part < config.devices.size(); ++part) {

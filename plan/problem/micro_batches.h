@@ -14,7 +14,7 @@
 
 namespace partita::plan {
 
-/// Of an op.
+/// Of an op; legality refuses more.
 inline constexpr int kMostParts = 1 << 14;
 /// Parts of an op in one direction and micro-batch that use one tensor: so many, so that references
 /// to parts fit into 32 bits (tensor_tasks.h).

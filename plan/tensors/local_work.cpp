@@ -52,13 +52,18 @@ Location LocalWork::unpacked(const Location& message, const Subject& subject, co
     return location;
 }
 
-bool LocalWork::is_in_place(const Subject& subject, const Piece& piece) const {
+bool LocalWork::is_in_place(const Subject& subject, const Piece& piece) {
     if (subject.updated) return true;
     if (subject.kept_in < 0 || piece.region < 0) return false;
-    return std::ranges::any_of(tensor_.pieces(subject.kept_in), [&](const Piece& kept) {
-        return kept.device == piece.device && kept.region >= 0 &&
-               tensor_.regions().contains(kept.region, piece.region);
-    });
+    const std::span<const Piece> pieces = tensor_.pieces(subject.kept_in);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        if (++found_ >= pieces.size()) found_ = 0;
+        const Piece& kept = pieces[found_];
+        const bool holds = kept.device == piece.device && kept.region >= 0 &&
+                           tensor_.regions().contains(kept.region, piece.region);
+        if (holds) return true;
+    }
+    return false;
 }
 
 /// Of adding up so many values.

@@ -4,6 +4,7 @@
 // or back, and sums. Private to plan/tensors.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "graph/operators/op_rule.h"
@@ -34,7 +35,7 @@ public:
                   graph::Combine combine, bool persistent);
     /// Is the piece written to memory that is there all along? A new value of a parameter is, where
     /// the old one lies.
-    [[nodiscard]] bool is_in_place(const Subject& subject, const Piece& piece) const;
+    [[nodiscard]] bool is_in_place(const Subject& subject, const Piece& piece);
 
 private:
     TaskRef add_pack(std::span<const Location> locations, const Subject& subject,
@@ -47,6 +48,8 @@ private:
     ValuePool& values_;
     TaskEmitter& emitter_;
     TensorPrices prices_;
+    std::size_t found_ =
+        0;  ///< where is_in_place() found the piece before: the next is often behind it
 };
 
 }  // namespace partita::plan

@@ -206,6 +206,12 @@ std::string Grids::batch_fault(const Grid& grid) const {
 }
 
 std::string Grids::fault(const Grid& grid) {
+    if (const int parts = grid.groups * grid.context * grid.group_size; parts > plan::kMostParts) {
+        return fmt::format(
+            "a stage has {} devices, and no op is split into more than {} parts. Use "
+            "more stages (pp) or fewer devices.",
+            parts, plan::kMostParts);
+    }
     if (const std::string fault = batch_fault(grid); !fault.empty()) return fault;
     if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
     const Splits& splits = split(grid);

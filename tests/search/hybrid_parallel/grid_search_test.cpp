@@ -135,6 +135,8 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
     is_refused("dp=2,ep=2", "ep=2: the model has no product with the weights of several experts");
     is_refused("pp=1,vpp=2", "chunks need stages");
     is_refused("dp=16", "needs more than the 8 devices");
+    machine_ = cost::load_machine("dgx-h100:2049");
+    is_refused("dp=16392", "a stage has 16392 devices, and no op is split into more than 16384");
 }
 
 TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {

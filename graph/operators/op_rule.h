@@ -52,6 +52,7 @@ struct Factor {
     bool contiguous = false;
     bool reduction = false;  ///< in no result: parts are partial, joined by `combine`
     Combine combine = Combine::none;
+    friend bool operator==(const Factor&, const Factor&) = default;
 };
 
 /// A windowed operand dim, per output position of its factor (Conv, pooling, Slice, Pad, Resize).
@@ -91,6 +92,7 @@ struct TensorRule {
     std::vector<DimRule> dims;
     bool linear = false;      ///< operands: the op is linear in it, so it may be sum-partial
     bool apply_once = false;  ///< operands: applied by one part of a reduction only (Gemm's bias)
+    friend bool operator==(const TensorRule&, const TensorRule&) = default;
 };
 
 struct OpRule {
@@ -126,6 +128,7 @@ struct OpRule {
         const auto wanted = std::ranges::count_if(gradient, [](char has) { return has != 0; });
         return saves_operand(i) && wanted > (own ? 1 : 0);
     }
+    friend bool operator==(const OpRule&, const OpRule&) = default;
 
 private:
     static bool is_set(std::uint64_t bits, std::size_t i) {

@@ -44,6 +44,7 @@ std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector
 struct BatchDigit {
     std::int64_t stride = 1;
     std::int64_t extent = 1;  ///< 0: nothing of the batch
+    friend bool operator==(const BatchDigit&, const BatchDigit&) = default;
 };
 
 /// Per factor of an op the part of the batch in it.

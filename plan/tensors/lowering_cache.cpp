@@ -101,6 +101,7 @@ LoweringCache::LoweringCache(const Problem& problem, MicroBatches micro_batches)
       shares_(micro_batches == MicroBatches::shared && may_share_regions(problem.facts())),
       samples_(batch_extent(problem.facts())),
       regions_(std::make_shared<RegionTable>()),
+      alike_(problem),
       resource_sets_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const auto device_class = static_cast<std::size_t>(problem.prices().device_class(d));
@@ -171,18 +172,23 @@ const OpLayouts& LoweringCache::of(OpId op, const OpConfig& config, int micro_ba
         micro_batches = 1;
         micro_batch = 0;
     }
+    return entry_of(op, config, micro_batches, micro_batch).layouts;
+}
+
+const LoweringCache::Entry& LoweringCache::entry_of(OpId op, const OpConfig& config,
+                                                    int micro_batches, int micro_batch) {
     const std::uint64_t hash = hash_of(op, config, micro_batches, micro_batch);
     const std::int32_t known = entry_index_.find(hash, [&](std::int32_t i) {
         const Entry& entry = entries_[static_cast<std::size_t>(i)];
         return entry.op == op && entry.micro_batches == micro_batches &&
                entry.micro_batch == micro_batch && entry.layouts.config == config;
     });
-    if (known >= 0) return entries_[static_cast<std::size_t>(known)].layouts;
+    if (known >= 0) return entries_[static_cast<std::size_t>(known)];
     Entry entry{op, micro_batches, micro_batch, {.config = config}};
     fill(entry);
     entries_.push_back(std::move(entry));
     entry_index_.add(hash, static_cast<std::int32_t>(entries_.size()) - 1);
-    return entries_.back().layouts;
+    return entries_.back();
 }
 
 /// The whole tensor in one piece.
@@ -192,16 +198,49 @@ std::int32_t LoweringCache::whole_layout(TensorId t, int device) {
     return layouts_.intern({.pieces = {{.device = device, .region = region}}});
 }
 
-void LoweringCache::fill(Entry& entry) {
-    const Op& op = problem_.graph().op(entry.op);
+Parts LoweringCache::parts_of(const Entry& entry, bool whole) const {
     const graph::OpRule& rule = problem_.facts().rule(entry.op);
+    return {rule, entry.layouts.config,
+            whole ? graph::whole_box(rule)
+                  : micro_batch_box(problem_.facts(), entry.op, entry.micro_batches,
+                                    entry.micro_batch)};
+}
+
+void LoweringCache::fill(Entry& entry) {
     OpLayouts& of = entry.layouts;
+    const bool whole = of.config.axes.empty() && entry.micro_batches == 1;
+    if (whole) {
+        lay_out(entry.op, parts_of(entry, whole), whole, of);
+        price(entry.op, nullptr, of);
+        return;
+    }
+    const OpId first = alike_.first(entry.op);
+    PartSize size;
+    if (first != entry.op) {
+        const Entry& like = entry_of(first, of.config, entry.micro_batches, entry.micro_batch);
+        of.parts = like.layouts.parts;
+        of.devices = like.layouts.devices;
+        of.operands = like.layouts.operands;
+        of.results = like.layouts.results;
+        of.operand_gradients = like.layouts.operand_gradients;
+        of.result_gradients = like.layouts.result_gradients;
+        size = *like.size;
+    } else {
+        const Parts parts = parts_of(entry, whole);
+        lay_out(entry.op, parts, whole, of);
+        size = size_of(entry.op, parts, of);
+        entry.size = std::make_unique<const PartSize>(size);
+    }
+    if (problem_.prices().uses_signatures() && problem_.facts().has_forward(entry.op)) {
+        size.signature = signature_of(entry.op, parts_of(entry, whole), of);
+    }
+    price(entry.op, &size, of);
+}
+
+void LoweringCache::lay_out(OpId id, const Parts& parts, bool whole, OpLayouts& of) {
+    const Op& op = problem_.graph().op(id);
+    const graph::OpRule& rule = problem_.facts().rule(id);
     const OpConfig& config = of.config;
-    const bool whole = config.axes.empty() && entry.micro_batches == 1;
-    const Parts parts(rule, config,
-                      whole ? graph::whole_box(rule)
-                            : micro_batch_box(problem_.facts(), entry.op, entry.micro_batches,
-                                              entry.micro_batch));
     of.parts = parts.size();
     for (int p = 0; p < of.parts; ++p) of.devices.push_back(config.devices[p]);
     const auto add = [&](Side side, std::size_t i, TensorId t, const graph::TensorRule& tensor,
@@ -229,12 +268,11 @@ void LoweringCache::fill(Entry& entry) {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         add(Side::result, i, op.outputs[i], rule.results[i], of.results, of.result_gradients);
     }
-    price(entry.op, parts, whole, of);
 }
 
-void LoweringCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) const {
-    PartSize size;
-    if (!whole) size = size_of(op, parts, of);
+void LoweringCache::price(OpId op, const PartSize* of_part, OpLayouts& of) const {
+    const bool whole = of_part == nullptr;
+    PartSize size = whole ? PartSize{} : *of_part;
     for (const int device : class_devices_) {
         size.beside = cores_beside(problem_.machine().device(device), of.parts);
         const cost::Price forward =
@@ -283,12 +321,15 @@ PartSize LoweringCache::size_of(OpId id, const Parts& parts, const OpLayouts& of
         size.operands.push_back(layout >= 0 ? largest(layout) : 0);
     }
     for (const std::int32_t layout : of.results) size.results.push_back(largest(layout));
-    if (problem_.prices().uses_signatures() && problem_.facts().has_forward(id)) {
-        const graph::OpRule& rule = problem_.facts().rule(id);
-        size.signature = part_signature(
-            problem_.graph(), id, part_op(problem_.graph(), id, rule, parts.box(largest_part(of))));
-    }
     return size;
+}
+
+/// Of the largest part.
+graph::PartSignature LoweringCache::signature_of(OpId id, const Parts& parts,
+                                                 const OpLayouts& of) const {
+    const graph::OpRule& rule = problem_.facts().rule(id);
+    return part_signature(problem_.graph(), id,
+                          part_op(problem_.graph(), id, rule, parts.box(largest_part(of))));
 }
 
 }  // namespace partita::plan

@@ -27,6 +27,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
+#include "plan/tensors/alike_ops.h"
 #include "plan/tensors/iteration_script.h"
 #include "plan/tensors/tensor_events.h"
 #include "plan/tensors/tensor_tasks.h"
@@ -132,6 +133,8 @@ private:
         int micro_batches = 1;
         int micro_batch = 0;
         OpLayouts layouts;
+        /// Of the largest part, without its signature; null: it is that of an op that is alike.
+        std::unique_ptr<const PartSize> size = nullptr;
     };
 
     struct TensorEntry {
@@ -140,9 +143,16 @@ private:
         TensorTasks tasks;
     };
 
+    const Entry& entry_of(graph::OpId op, const OpConfig& config, int micro_batches,
+                          int micro_batch);
     void fill(Entry& entry);
-    void price(graph::OpId op, const Parts& parts, bool whole, OpLayouts& of) const;
+    void lay_out(graph::OpId op, const Parts& parts, bool whole, OpLayouts& of);
+    [[nodiscard]] Parts parts_of(const Entry& entry, bool whole) const;
+    /// `size`: of the largest part; null: the op is whole.
+    void price(graph::OpId op, const PartSize* size, OpLayouts& of) const;
     [[nodiscard]] PartSize size_of(graph::OpId op, const Parts& parts, const OpLayouts& of) const;
+    [[nodiscard]] graph::PartSignature signature_of(graph::OpId op, const Parts& parts,
+                                                    const OpLayouts& of) const;
     [[nodiscard]] int largest_part(const OpLayouts& of) const;
     std::int32_t whole_layout(graph::TensorId t, int device);
 
@@ -151,6 +161,7 @@ private:
     std::int64_t samples_;            ///< of the batch
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
+    AlikeOps alike_;
     LayoutTable layouts_;
     ResourceSets resource_sets_;
     std::unique_ptr<TensorLowering> lowering_;

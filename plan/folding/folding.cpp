@@ -26,7 +26,7 @@ public:
     /// False: it does not end in a few rounds.
     bool run() {
         for (int round = 0; round < kMostRounds; ++round) {
-            for (const auto& [op, layouts] : ops_) tell(op, *layouts);
+            for (std::size_t i = 0; i < lists_.size(); ++i) tell(i);
             for (TensorFolding& tensor : different_) tensor.classify(resource_sets_, classes_);
             if (!classes_.part()) return true;
         }
@@ -36,8 +36,8 @@ public:
     /// Chooses devices, and the parts on them.
     void keep_parts() {
         representatives_ = classes_.representatives();
-        for (const auto& [layouts, places] : places_) {
-            FoldedParts& parts = parts_[layouts];
+        for (const auto& [devices, places] : places_) {
+            FoldedParts& parts = parts_[devices];
             parts.place.assign(places.size(), -1);
             std::unordered_map<std::int64_t, std::int32_t> known;
             const auto key = [&](const PartPlace& place, std::int32_t device) {
@@ -78,7 +78,7 @@ public:
         return representatives_;
     }
     /// When nothing is folded any more.
-    [[nodiscard]] std::unordered_map<const OpLayouts*, FoldedParts> take_parts() {
+    [[nodiscard]] std::unordered_map<const std::int32_t*, FoldedParts> take_parts() {
         return std::move(parts_);
     }
     /// Parameters are fetched for each use: what limits that refers to parts by number.
@@ -96,21 +96,20 @@ private:
             const OpLayouts* latest = nullptr;
             for (int m = 0; m < rows.micro_batches() && rows.runs_in(op, m); ++m) {
                 const OpLayouts* const layouts = &tensors_.of(op, m);
-                if (layouts == std::exchange(latest, layouts)) continue;
-                ops_.emplace_back(op, layouts);
-                add_places(*layouts);
+                if (layouts != std::exchange(latest, layouts)) add_places(layouts->devices);
             }
         }
     }
 
-    void add_places(const OpLayouts& layouts) {
-        const auto [known, is_new] = places_.try_emplace(&layouts);
+    void add_places(std::span<const std::int32_t> devices) {
+        const auto [known, is_new] = places_.try_emplace(devices.data());
         if (!is_new) return;
+        lists_.push_back(devices);
         std::unordered_map<std::int32_t, std::int32_t> met;
-        for (const std::int32_t device : layouts.devices) {
+        for (const std::int32_t device : devices) {
             known->second.push_back({.device = device, .number = met[device]++});
         }
-        parts_[&layouts];
+        parts_[devices.data()];
     }
 
     void find_tensors() {
@@ -132,27 +131,28 @@ private:
             if (!is_new) continue;
             std::vector<TensorFolding::Block> blocks;
             for (const PartBlock& block : events.blocks) {
-                const OpLayouts* const layouts = &tensors_.of(block.op, block.micro_batch);
-                blocks.push_back({places_.at(layouts), &parts_.at(layouts)});
+                const std::int32_t* const devices =
+                    tensors_.of(block.op, block.micro_batch).devices.data();
+                blocks.push_back({places_.at(devices), &parts_.at(devices)});
             }
             different_.emplace_back(events, tasks, std::move(blocks));
         }
     }
 
-    /// Parts of the op are on these devices.
-    void tell(graph::OpId op, const OpLayouts& layouts) {
-        for (const PartPlace& place : places_.at(&layouts)) {
-            classes_.device_saw(place.device, op.index());
-        }
+    /// Parts of some ops are on these devices: which ops, tells none of these devices from another.
+    void tell(std::size_t list) {
+        for (const std::int32_t device : lists_[list]) classes_.device_saw(device, list);
     }
 
     const Problem& problem_;
     StrategyTensors& tensors_;
     const ResourceSets& resource_sets_;
     ResourceClasses classes_;
-    std::vector<std::pair<graph::OpId, const OpLayouts*>> ops_;
-    std::unordered_map<const OpLayouts*, std::vector<PartPlace>> places_;
-    std::unordered_map<const OpLayouts*, FoldedParts> parts_;
+    std::vector<std::span<const std::int32_t>>
+        lists_;  ///< of devices that ops are on; all different
+    // By these:
+    std::unordered_map<const std::int32_t*, std::vector<PartPlace>> places_;
+    std::unordered_map<const std::int32_t*, FoldedParts> parts_;
     std::vector<TensorFolding> different_;
     std::vector<std::int32_t> number_;  ///< per row of events: of different_; -1: it has none
     std::vector<std::int32_t> representatives_;

@@ -59,7 +59,7 @@ public:
     /// Per device the one that stands for it.
     [[nodiscard]] std::span<const std::int32_t> representatives() const { return representatives_; }
     [[nodiscard]] const FoldedParts& parts(const OpLayouts& layouts) const {
-        return parts_.at(&layouts);
+        return parts_.at(layouts.devices.data());
     }
     /// Of a row of events: with parts by their places (FoldedParts), and nothing of totals.
     [[nodiscard]] const TensorTasks& tasks(std::size_t row) const { return rows_[row]->tasks; }
@@ -70,7 +70,7 @@ public:
 
 private:
     std::vector<std::int32_t> representatives_;
-    std::unordered_map<const OpLayouts*, FoldedParts> parts_;
+    std::unordered_map<const std::int32_t*, FoldedParts> parts_;  ///< by OpLayouts::devices
     std::vector<std::unique_ptr<FoldedTasks>> folded_;
     std::vector<const FoldedTasks*> rows_;  ///< null: the row has none
 };

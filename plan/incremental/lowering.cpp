@@ -124,10 +124,10 @@ void IncrementalLowering::begin(const StrategyChange& change) {
         const bool has_config = layouts_.of(op, 0).config == decision.config;
         if (has_config && layouts_.recompute(op) == decision.recompute) continue;
         add_parts(op, -1);
-        const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
+        const std::span<const std::int32_t> before = layouts_.of(op, 0).devices;
         if (!has_config) layouts_.set(op, decision.config);
         const bool runs_again = layouts_.set_recompute(op, decision.recompute);
-        const bool moved = layouts_.of(op, 0).devices != before;
+        const bool moved = layouts_.of(op, 0).devices.data() != before.data();
         // Not every pipeline of chunks can recompute.
         const bool differs = moved || (runs_again && policy_.schedule.chunks > 1);
         if (differs && is_staged(problem_, op)) pending_.stages_differ = true;

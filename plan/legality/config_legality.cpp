@@ -92,7 +92,13 @@ Fault find_mixed_combination(const graph::OpRule& rule, const OpConfig& config) 
     return std::nullopt;
 }
 
-Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config) {
+/// Of the op before that had no fault: most ops have its devices.
+struct Checked {
+    const DeviceSet* devices = nullptr;
+    const std::vector<int>* allowed = nullptr;
+};
+
+Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config, Checked& checked) {
     std::int64_t parts = 1;
     for (const Axis& axis : config.axes) {
         parts *= axis.degree;
@@ -106,8 +112,12 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
         return fmt::format("{} parts are more than {}, the most an op may be in", parts,
                            kMostParts);
     }
-    std::vector<int> devices;
     const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
+    if (checked.devices != nullptr && checked.allowed == &allowed &&
+        *checked.devices == config.devices) {
+        return std::nullopt;
+    }
+    std::vector<int> devices;
     for (int part = 0; part < config.devices.size(); ++part) {
         const int device = config.devices[part];
         if (device < 0 || device >= problem.device_count()) {
@@ -121,6 +131,7 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
     std::sort(devices.begin(), devices.end());
     const auto twice = std::adjacent_find(devices.begin(), devices.end());
     if (twice != devices.end()) return fmt::format("device {} holds two of its parts", *twice);
+    checked = {&config.devices, &allowed};
     return std::nullopt;
 }
 
@@ -209,6 +220,9 @@ Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
     return std::nullopt;
 }
 
+Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches,
+                 Checked& checked);
+
 }  // namespace
 
 Fault find_split_fault(const Problem& problem, OpId op) {
@@ -226,6 +240,14 @@ std::string unknown_axis(std::string_view name) {
 }
 
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
+    Checked checked;
+    return find_fault(problem, op, config, micro_batches, checked);
+}
+
+namespace {
+
+Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches,
+                 Checked& checked) {
     const graph::OpRule& rule = problem.facts().rule(op);
     if (!config.axes.empty()) {
         if (Fault fault = find_split_fault(problem, op)) return fault;
@@ -233,7 +255,7 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
     for (const Axis& axis : config.axes) {
         if (Fault fault = find_axis_fault(problem, op, axis)) return fault;
     }
-    if (Fault fault = find_device_fault(problem, op, config)) return fault;
+    if (Fault fault = find_device_fault(problem, op, config, checked)) return fault;
     if (Fault fault = find_mixed_combination(rule, config)) return fault;
     // All micro-batches are as large as the first, but for the last.
     for (const int m : {0, micro_batches - 1}) {
@@ -243,17 +265,20 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
     return std::nullopt;
 }
 
+}  // namespace
+
 Fault find_fault(const Problem& problem, const Strategy& strategy) {
     const int micro_batches = strategy.policy.micro_batches;
     if (Fault fault = find_batch_fault(problem.facts(), micro_batches)) return fault;
+    Checked checked;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
-        if (Fault fault = find_fault(problem, op, strategy.config(op), micro_batches)) {
+        if (Fault fault = find_fault(problem, op, strategy.config(op), micro_batches, checked)) {
             return named(problem, op, *fault);
         }
         const OpConfig& update = strategy.update(op).update;
         if (update.devices.empty()) continue;
-        if (Fault fault = find_fault(problem, op, update, micro_batches)) {
+        if (Fault fault = find_fault(problem, op, update, micro_batches, checked)) {
             return named(problem, op, "update: " + *fault);
         }
     }

@@ -26,6 +26,13 @@ std::uint64_t hash_of(const Layout& layout) {
     return hash.value();
 }
 
+void add(Hash& hash, const DeviceSet& set) {
+    hash.add(set.size());
+    const int devices = set.is_list() ? set.size() : 1;
+    for (int i = 0; i < devices; ++i) hash.add(set[i]);
+    hash.add(set.stride());
+}
+
 std::uint64_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micro_batch) {
     Hash hash;
     hash.add(op.value);
@@ -36,10 +43,7 @@ std::uint64_t hash_of(OpId op, const OpConfig& config, int micro_batches, int mi
         hash.add((axis.blocks << 2U) ^ static_cast<std::int64_t>(axis.kind));
         hash.add(axis.degree);
     }
-    hash.add(config.devices.size());
-    const int devices = config.devices.is_list() ? config.devices.size() : 1;
-    for (int i = 0; i < devices; ++i) hash.add(config.devices[i]);
-    hash.add(config.devices.stride());
+    add(hash, config.devices);
     return hash.value();
 }
 
@@ -125,6 +129,8 @@ bool LoweringCache::forget_if_large() {
     lowering_.reset();  // it knows the tables
     entries_.clear();
     entry_index_ = {};
+    device_lists_.clear();
+    device_list_index_ = {};
     tensors_.clear();
     tensor_index_ = {};
     kept_tasks_ = 0;
@@ -191,6 +197,19 @@ const LoweringCache::Entry& LoweringCache::entry_of(OpId op, const OpConfig& con
     return entries_.back();
 }
 
+std::span<const std::int32_t> LoweringCache::devices_of(const DeviceSet& set) {
+    Hash hash;
+    add(hash, set);
+    const std::int32_t known = device_list_index_.find(hash.value(), [&](std::int32_t i) {
+        return device_lists_[static_cast<std::size_t>(i)].set == set;
+    });
+    if (known >= 0) return device_lists_[static_cast<std::size_t>(known)].devices;
+    device_list_index_.add(hash.value(), static_cast<std::int32_t>(device_lists_.size()));
+    DeviceList& list = device_lists_.emplace_back(DeviceList{set, {}});
+    for (int i = 0; i < set.size(); ++i) list.devices.push_back(set[i]);
+    return list.devices;
+}
+
 /// The whole tensor in one piece.
 std::int32_t LoweringCache::whole_layout(TensorId t, int device) {
     const std::int32_t region =
@@ -242,7 +261,7 @@ void LoweringCache::lay_out(OpId id, const Parts& parts, bool whole, OpLayouts& 
     const graph::OpRule& rule = problem_.facts().rule(id);
     const OpConfig& config = of.config;
     of.parts = parts.size();
-    for (int p = 0; p < of.parts; ++p) of.devices.push_back(config.devices[p]);
+    of.devices = devices_of(config.devices);
     const auto add = [&](Side side, std::size_t i, TensorId t, const graph::TensorRule& tensor,
                          std::vector<std::int32_t>& values, std::vector<std::int32_t>& gradients) {
         if (!t.valid()) {

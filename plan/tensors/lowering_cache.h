@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,8 @@ private:
 struct OpLayouts {
     OpConfig config;
     int parts = 1;
-    std::vector<std::int32_t> devices;  ///< per part
+    /// Per part. Equal lists of one cache are the same list.
+    std::span<const std::int32_t> devices;
     std::vector<std::int32_t> operands;
     std::vector<std::int32_t> results;
     std::vector<std::int32_t> operand_gradients;
@@ -137,6 +139,11 @@ private:
         std::unique_ptr<const PartSize> size = nullptr;
     };
 
+    struct DeviceList {
+        DeviceSet set;
+        std::vector<std::int32_t> devices;
+    };
+
     struct TensorEntry {
         std::int32_t alike = -1;
         TensorKey key;
@@ -146,6 +153,7 @@ private:
     const Entry& entry_of(graph::OpId op, const OpConfig& config, int micro_batches,
                           int micro_batch);
     void fill(Entry& entry);
+    std::span<const std::int32_t> devices_of(const DeviceSet& set);
     void lay_out(graph::OpId op, const Parts& parts, bool whole, OpLayouts& of);
     [[nodiscard]] Parts parts_of(const Entry& entry, bool whole) const;
     /// `size`: of the largest part; null: the op is whole.
@@ -167,6 +175,8 @@ private:
     std::unique_ptr<TensorLowering> lowering_;
     std::deque<Entry> entries_;  ///< what is given of them stays where it is
     HashIndex entry_index_;
+    std::deque<DeviceList> device_lists_;  ///< the same
+    HashIndex device_list_index_;
     std::deque<TensorEntry> tensors_;  ///< the same
     HashIndex tensor_index_;
     std::size_t kept_tasks_ = 0;

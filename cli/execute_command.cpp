@@ -107,6 +107,10 @@ public:
                        "array of numpy's each (NAME.npy)")
             ->type_name("DIR")
             ->group("Output");
+        app.add_option("--report", report_file_,
+                       "a page with graph and timeline, predicted above measured")
+            ->type_name("FILE")
+            ->group("Output");
         app.add_option("--trace", trace_file_,
                        "predicted and measured timeline for ui.perfetto.dev")
             ->type_name("FILE")
@@ -114,8 +118,9 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        api::check_outputs({{"--trace", trace_file_}, {"--update-profile", database_}},
-                           {options_.plan, options_.model.file, options_.machine});
+        api::check_outputs(
+            {{"--trace", trace_file_}, {"--report", report_file_}, {"--update-profile", database_}},
+            {options_.plan, options_.model.file, options_.machine});
         check_database();
         check_folder();
         runtime::Ranks* const ranks = join(console);
@@ -143,9 +148,17 @@ public:
         std::vector<std::filesystem::path> arrays;
         if (!outputs_.empty()) arrays = importers::write_tensor_files(outputs_, result.outputs);
         const Executed executed{problem, priced, result, warmup_, arrays};
+        if (!report_file_.empty()) {
+            const std::string title =
+                fmt::format("{} on {}", planned.loaded->model.file.filename().string(),
+                            planned.loaded->machine.name());
+            write_file(report_file_, execute_page(executed, strategy, title));
+        }
         console.json(execute_json(executed));
         console.print(execute_text(executed));
-        if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
+        for (const std::filesystem::path& file : {trace_file_, report_file_}) {
+            if (!file.empty()) console.print(fmt::format("wrote {}\n", file.string()));
+        }
         for (const std::filesystem::path& array : arrays) {
             console.print(fmt::format("wrote {}\n", array.string()));
         }
@@ -321,6 +334,7 @@ private:
     double timeout_ = 60.0;
     std::filesystem::path database_;
     std::filesystem::path trace_file_;
+    std::filesystem::path report_file_;
     std::filesystem::path outputs_;
 };
 

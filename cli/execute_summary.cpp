@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/statistics.h"
+#include "cli/report/report.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 
@@ -53,20 +55,38 @@ std::vector<std::size_t> worst_tasks(const Executed& executed) {
     return order;
 }
 
+/// Task, device, predicted, measured, error.
+std::vector<std::vector<std::string>> worst_rows(const Executed& executed) {
+    std::vector<std::vector<std::string>> rows;
+    for (const std::size_t t : worst_tasks(executed)) {
+        const plan::Task& task = executed.priced.tasks.tasks[t];
+        const Time measured = executed.result.times[t].median;
+        rows.push_back({shortened(task_name(executed.problem, task), kNameWidth),
+                        executed.problem.machine().device(task.device).name, to_text(task.duration),
+                        to_text(measured), signed_percent(error_of(task.duration, measured))});
+    }
+    return rows;
+}
+
 std::string worst_table(const Executed& executed) {
     Table table({{"largest errors"},
                  {"device"},
                  {"predicted", Align::right},
                  {"measured", Align::right},
                  {"error", Align::right}});
-    for (const std::size_t t : worst_tasks(executed)) {
-        const plan::Task& task = executed.priced.tasks.tasks[t];
-        const Time measured = executed.result.times[t].median;
-        table.add_row({shortened(task_name(executed.problem, task), kNameWidth),
-                       executed.problem.machine().device(task.device).name, to_text(task.duration),
-                       to_text(measured), signed_percent(error_of(task.duration, measured))});
-    }
+    for (std::vector<std::string>& row : worst_rows(executed)) table.add_row(std::move(row));
     return table.to_text();
+}
+
+/// Measured: per device, computing.
+std::vector<Time> busy_times(const Executed& executed) {
+    std::vector<Time> busy(executed.priced.evaluation.devices.size());
+    for (std::size_t t = 0; t < executed.priced.tasks.size(); ++t) {
+        const plan::Task& task = executed.priced.tasks.tasks[t];
+        if (is_communication(task)) continue;
+        busy[static_cast<std::size_t>(task.device)] += executed.result.times[t].median;
+    }
+    return busy;
 }
 
 std::string memory_table(const Executed& executed) {
@@ -76,12 +96,7 @@ std::string memory_table(const Executed& executed) {
                  {"memory, predicted", Align::right},
                  {"memory, measured", Align::right}});
     const auto& uses = executed.priced.evaluation.devices;
-    std::vector<Time> busy(uses.size());
-    for (std::size_t t = 0; t < executed.priced.tasks.size(); ++t) {
-        const plan::Task& task = executed.priced.tasks.tasks[t];
-        if (is_communication(task)) continue;
-        busy[static_cast<std::size_t>(task.device)] += executed.result.times[t].median;
-    }
+    const std::vector<Time> busy = busy_times(executed);
     for (std::size_t d = 0; d < uses.size(); ++d) {
         table.add_row({executed.problem.machine().device(static_cast<int>(d)).name,
                        to_text(uses[d].busy), to_text(busy[d]), to_text(uses[d].memory),
@@ -107,6 +122,24 @@ std::string check_text(const runtime::ExecuteResult& result) {
                                 : fmt::format("FAILED, {}; {}", compared, most);
 }
 
+/// Label and value.
+std::vector<std::pair<std::string, std::string>> facts(const Executed& executed) {
+    const runtime::ExecuteResult& result = executed.result;
+    std::vector<std::pair<std::string, std::string>> facts{
+        {"measured",
+         fmt::format("{} median, {} p95, {} p99 of {} after {} to warm up",
+                     to_text(median(executed)), to_text(quantile(result.iterations, 0.95)),
+                     to_text(quantile(result.iterations, 0.99)),
+                     count_of(static_cast<std::int64_t>(result.iterations.size()), "iteration"),
+                     executed.warmup)},
+        {"predicted", fmt::format("{} ({} of the median)", to_text(predicted(executed)),
+                                  signed_percent(error_of(predicted(executed), median(executed))))},
+        {"devices", result.hardware.text}};
+    if (result.loss) facts.emplace_back("loss", fmt::format("{:.6g}", *result.loss));
+    if (!result.differences.empty()) facts.emplace_back("check", check_text(result));
+    return facts;
+}
+
 }  // namespace
 
 bool check_passed(const runtime::ExecuteResult& result) {
@@ -114,22 +147,30 @@ bool check_passed(const runtime::ExecuteResult& result) {
 }
 
 std::string execute_text(const Executed& executed) {
-    const runtime::ExecuteResult& result = executed.result;
-    std::string text = fact_line(
-        "measured",
-        fmt::format("{} median, {} p95, {} p99 of {} after {} to warm up",
-                    to_text(median(executed)), to_text(quantile(result.iterations, 0.95)),
-                    to_text(quantile(result.iterations, 0.99)),
-                    count_of(static_cast<std::int64_t>(result.iterations.size()), "iteration"),
-                    executed.warmup));
-    text += fact_line("predicted",
-                      fmt::format("{} ({} of the median)", to_text(predicted(executed)),
-                                  signed_percent(error_of(predicted(executed), median(executed)))));
-    text += fact_line("devices", result.hardware.text);
-    if (result.loss) text += fact_line("loss", fmt::format("{:.6g}", *result.loss));
-    if (!result.differences.empty()) text += fact_line("check", check_text(result));
+    std::string text;
+    for (const auto& [label, value] : facts(executed)) text += fact_line(label, value);
     text += '\n' + memory_table(executed) + '\n' + worst_table(executed);
     return text;
+}
+
+std::string execute_page(const Executed& executed, const plan::Strategy& strategy,
+                         const std::string& title) {
+    const plan::Priced& priced = executed.priced;
+    return report_page({.problem = executed.problem,
+                        .strategy = strategy,
+                        .evaluation = priced.evaluation,
+                        .tasks = &priced.tasks,
+                        .timeline = &*priced.timeline,
+                        .memory = priced.memory,
+                        .title = title,
+                        .subtitle = "executed: predicted above measured, of one iteration",
+                        .facts = facts(executed),
+                        .measured = ReportMeasured{.runs = executed.result.runs,
+                                                   .busy = busy_times(executed),
+                                                   .memory = executed.result.memory},
+                        .compared_heading = "Largest errors",
+                        .compared_titles = {"", "device", "predicted", "measured", "error"},
+                        .compared_rows = worst_rows(executed)});
 }
 
 std::string execute_json(const Executed& executed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an execution showed, for people and for programs: measured beside predicted.
+// What an execution showed, for people, for programs and as a page: measured beside predicted.
 #pragma once
 
 #include <filesystem>
@@ -28,5 +28,8 @@ bool check_passed(const runtime::ExecuteResult& result);
 
 std::string execute_text(const Executed& executed);
 std::string execute_json(const Executed& executed);
+/// The report page (report/report.h). `title`: which model where.
+std::string execute_page(const Executed& executed, const plan::Strategy& strategy,
+                         const std::string& title);
 
 }  // namespace partita::cli

@@ -111,12 +111,18 @@ function labelOf(device) {
   return alike > 1 ? `${name} × ${alike}` : name;
 }
 by("deviceHint").textContent = idle ? `${idle} more run nothing` : "";
-fillTable(by("devices"), ["device", "ops", "busy", "", "memory", ""], toldDevices.map(i => {
+const isExecution = data.measured.length > 0;
+const deviceTitles = isExecution ?
+    ["device", "ops", "busy", "measured", "memory", "measured"] :
+    ["device", "ops", "busy", "", "memory", ""];
+fillTable(by("devices"), deviceTitles, toldDevices.map(i => {
   const d = data.devices[i];
   const busy = data.whole ? d.busy / data.whole : 0;
   return [
-    [swatch(colour(i)), labelOf(i)], `${d.ops}`, `${(100 * busy).toFixed(0)} %`, bar(busy),
-    `${bytes(d.peak)} of ${bytes(d.capacity)}`, bar(d.peak / d.capacity)
+    [swatch(colour(i)), labelOf(i)], `${d.ops}`,
+    isExecution ? time(d.busy) : `${(100 * busy).toFixed(0)} %`,
+    isExecution ? time(d.measuredBusy) : bar(busy), `${bytes(d.peak)} of ${bytes(d.capacity)}`,
+    isExecution ? bytes(d.measuredPeak) : bar(d.peak / d.capacity)
   ];
 }));
 // Of kinds that some device holds at its peak.
@@ -128,4 +134,5 @@ if (heldKinds.length) {
       toldDevices.map(i => [[swatch(colour(i)), labelOf(i)],
                             ...heldKinds.map(k => bytes(data.devices[i].held[k]))]));
 }
+by("comparedHeading").textContent = data.compared.heading;
 fillTable(by("compared"), data.compared.titles, data.compared.rows);

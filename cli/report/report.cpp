@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cassert>
 #include <iterator>
 #include <map>
@@ -58,10 +59,15 @@ std::string devices(const ReportInput& input) {
         const Bytes capacity = input.problem.constraints().memory_capacity(static_cast<int>(d));
         const std::string kinds = input.memory.empty() ? "[]" : kinds_of(input.memory[d]);
         const std::int32_t alike = told[d];
+        const std::string measured =
+            input.measured
+                ? fmt::format(R"(,"measuredBusy":{},"measuredPeak":{})",
+                              input.measured->busy[d].raw(), input.measured->memory[d].raw())
+                : "";
         return fmt::format(
-            R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{},"alike":{}}})",
+            R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{},"alike":{}{}}})",
             json_quoted(device.name), use.busy.raw(), use.memory.raw(), capacity.raw(), kinds,
-            ops[d++], alike);
+            ops[d++], alike, measured);
     });
 }
 
@@ -163,6 +169,21 @@ std::string tasks(const ReportInput& input) {
     });
 }
 
+/// [number among tasks(), device, start, duration], starts rise.
+std::string measured(const ReportInput& input) {
+    if (!input.measured) return "[]";
+    std::vector<std::size_t> place(input.tasks->size());
+    for (std::size_t i = 0; i < input.timeline->commit_order.size(); ++i) {
+        place[input.timeline->commit_order[i].index()] = i;
+    }
+    std::vector<plan::TaskRun> runs(input.measured->runs.begin(), input.measured->runs.end());
+    std::ranges::stable_sort(runs, {}, &plan::TaskRun::start);
+    return json_array(runs, [&](const plan::TaskRun& run) {
+        return fmt::format("[{},{},{},{}]", place[run.task.index()], run.device, run.start.raw(),
+                           (run.end - run.start).raw());
+    });
+}
+
 /// Per device: time, bytes, time, bytes, ...
 std::string memory(const ReportInput& input) {
     std::vector<std::string> courses(static_cast<std::size_t>(input.problem.device_count()));
@@ -187,18 +208,19 @@ std::string data(const ReportInput& input) {
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(
-        R"({{"title":{},"subtitle":{},"facts":{},"compared":{{"titles":{},"rows":{}}},)"
-        R"("whole":{},"devices":{},"ops":{},"edges":{},"kinds":{},"tasks":{},"memory":{},)"
+        R"({{"title":{},"subtitle":{},"facts":{},"compared":{{"heading":{},"titles":{},"rows":{}}},)"
+        R"("whole":{},"devices":{},"ops":{},"edges":{},"kinds":{},"tasks":{},"measured":{},"memory":{},)"
         R"("memoryKinds":{}}})",
         json_quoted(input.title), json_quoted(input.subtitle),
         json_array(input.facts,
                    [](const auto& fact) {
                        return texts({fact.first, fact.second});
                    }),
-        texts(input.compared_titles), json_array(input.compared_rows, texts), whole.raw(),
-        devices(input), ops(input), edges(input.problem.graph()),
+        json_quoted(input.compared_heading), texts(input.compared_titles),
+        json_array(input.compared_rows, texts), whole.raw(), devices(input), ops(input),
+        edges(input.problem.graph()),
         json_array(kKinds, [](TaskKind kind) { return json_quoted(name_of(kind)); }), tasks(input),
-        memory(input), json_array(plan::kMemoryKinds, [](plan::MemoryKind kind) {
+        measured(input), memory(input), json_array(plan::kMemoryKinds, [](plan::MemoryKind kind) {
             return json_quoted(name_of(kind));
         }));
 }

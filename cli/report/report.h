@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan --report: one self-contained page with the graph coloured by device, the timeline, memory
-// per device and the table of what the plan is compared with. No script, style or font comes from
-// elsewhere, so the page works offline and years later.
+// plan --report and execute --report: one self-contained page with the graph coloured by device, the
+// timeline, as predicted and, of an execution, as measured, memory per device and a table of what
+// the plan is compared with. No script, style or font comes from elsewhere, so the page works
+// offline and years later.
 //
 // The page is report.html with its parts, embedded in the program by embed.cmake; this fills in its
 // data as JSON. Names of a
 // stranger's model cannot end the script element that holds them: `<` is written as \u003c.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +22,16 @@
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
+#include "plan/tasks/task_run.h"
 
 namespace partita::cli {
+
+/// Of an execution.
+struct ReportMeasured {
+    std::span<const plan::TaskRun> runs;  ///< of one iteration
+    std::vector<Time> busy;               ///< per device, computing
+    std::vector<Bytes> memory;            ///< per device, at its peak
+};
 
 struct ReportInput {
     const plan::Problem& problem;
@@ -32,6 +43,8 @@ struct ReportInput {
     std::string title;
     std::string subtitle;
     std::vector<std::pair<std::string, std::string>> facts;  ///< label and value
+    std::optional<ReportMeasured> measured = std::nullopt;   ///< needs a timeline
+    std::string compared_heading = "Compared with";
     std::vector<std::string> compared_titles;
     std::vector<std::vector<std::string>> compared_rows;  ///< one cell per title
 };

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Part of the report page: the timeline. Per device one compute row, two thin communication rows
-// and its memory, on a canvas.
+// Part of the report page: the timeline. Per device one compute row and two thin communication rows,
+// of an execution the same as measured in two rows below, and its memory, on a canvas.
 "use strict";
 
 const rowHeights = {
   compute: 17,
   send: 5,
   receive: 5,
+  ...(isExecution && {measured: 17, moved: 5}),
   memory: 20,
   gap: 7
 };
+// Those with tasks.
+const taskRows = Object.keys(rowHeights).filter(row => row !== "memory" && row !== "gap");
 const groupHeight = Object.values(rowHeights).reduce((a, b) => a + b);
 const maxRows = 100;
 const gutter = 118, axis = 20;
-let view = [0, data.whole || 1];
+const extent = data.measured.reduce(
+    (end, [, , start, duration]) => Math.max(end, start + duration), data.whole || 1);
+let view = [0, extent];
 const shownDevices = toldDevices.length <= maxRows ?
     toldDevices :
     [...toldDevices]
@@ -23,7 +28,8 @@ const shownDevices = toldDevices.length <= maxRows ?
         .sort((a, b) => a - b);
 const groupOf = new Map(shownDevices.map((device, row) => [device, row]));
 // Slices: [kind, op, start, duration, other end], rising by start, per row of the canvas.
-const slices = shownDevices.map(() => ({compute: [], send: [], receive: []}));
+const slices =
+    shownDevices.map(() => Object.fromEntries(taskRows.map(row => [row, []])));
 for (const task of data.tasks) {
   const [kind, , device, to] = task;
   const home = slices[groupOf.get(device)], far = slices[groupOf.get(to)];
@@ -43,15 +49,26 @@ for (const task of data.tasks) {
   }
 }
 
+// What was measured of a task, and behind it what was predicted.
+for (const [number, device, start, duration] of data.measured) {
+  const rows = slices[groupOf.get(device)], task = data.tasks[number];
+  if (!rows) continue;
+  const [kind, op, from, to, , , name] = task;
+  const isWork = !Array.isArray(to) && to < 0;
+  rows[isWork ? "measured" : "moved"].push([kind, op, from, to, start, duration, name, task]);
+}
+
 const opName = op => op < 0 ? "gradients" : data.ops.name[op];
 
-function taskText([kind, op, device, to, start, duration, name]) {
+function taskText([kind, op, device, to, start, duration, name, predicted]) {
   const first = data.devices[device].name;
   const route = Array.isArray(to) ? `${to.length} devices from ${first} on` :
       to < 0                      ? first :
                                     `${first} to ${data.devices[to].name}`;
-  return `${name || data.kinds[kind]} ${opName(op)}\n${route}\nstart ${time(start)}, takes ${
-      time(duration)}`;
+  const when = `start ${time(start)}, takes ${time(duration)}`;
+  const beside = predicted ? `\npredicted: start ${time(predicted[4])}, takes ${time(predicted[5])}` : "";
+  return `${name || data.kinds[kind]} ${opName(op)}\n${route}\n${
+      predicted ? "measured: " : ""}${when}${beside}`;
 }
 const canvas = by("timeline");
 function drawTimeline() {
@@ -90,13 +107,17 @@ function drawDevice(pen, device, rows, top, x, width) {
   pen.fillRect(0, top + 3, 11, 11);
   pen.fillStyle = "#1c2430";
   pen.fillText(ellipsis(pen, labelOf(device), gutter - 22), 16, top + 9);
+  if (isExecution) {
+    pen.fillStyle = "#5d6875";
+    pen.fillText("measured", 16, top + rowHeights.compute + rowHeights.send + rowHeights.receive + 9);
+  }
   pen.save();
   pen.beginPath();
   pen.rect(gutter, top, width - gutter - 6, groupHeight);
   pen.clip();
   let y = top;
-  for (const row of ["compute", "send", "receive"]) {
-    pen.fillStyle = row === "compute" ? "#f0f2f5" : "#f6f7f9";
+  for (const row of taskRows) {
+    pen.fillStyle = rowHeights[row] > 10 ? "#f0f2f5" : "#f6f7f9";
     pen.fillRect(gutter, y, width, rowHeights[row] - 1);
     drawSlices(pen, rows[row], y, rowHeights[row] - 1, x);
     y += rowHeights[row];
@@ -162,7 +183,7 @@ function taskAt(event) {
   if (left < gutter || top < 0 || group >= shownDevices.length) return null;
   const t = view[0] + (left - gutter) * scale, slack = 1.5 * scale;
   let y = top - group * groupHeight;
-  for (const row of ["compute", "send", "receive"]) {
+  for (const row of taskRows) {
     if (y < rowHeights[row]) {
       return taskTextOrEmpty(slices[group][row].find(
           ([, , , , start, duration]) => start - slack <= t && t <= start + duration + slack));
@@ -182,8 +203,8 @@ function memoryAt(device, t) {
 }
 
 function setView(from, to) {
-  const whole = data.whole || 1, length = Math.min(Math.max(to - from, whole / 1e6), whole);
-  const begin = Math.min(Math.max(0, from), whole - length);
+  const length = Math.min(Math.max(to - from, extent / 1e6), extent);
+  const begin = Math.min(Math.max(0, from), extent - length);
   view = [begin, begin + length];
   drawTimeline();
 }
@@ -194,7 +215,10 @@ if (data.tasks.length) {
     by("kinds").append(entry);
   }
   by("timelineHint").textContent =
-      "Per device: computation, sending, receiving, and memory (scaled to its peak). " +
+      (isExecution ?
+           "Per device: computation, sending, receiving as predicted; computation, and communication " +
+               "as measured; memory as predicted (scaled to its peak). " :
+           "Per device: computation, sending, receiving, and memory (scaled to its peak). ") +
       "Wheel zooms, drag moves." +
       (shownDevices.length < toldDevices.length ?
            ` The ${maxRows} busiest of ${toldDevices.length} devices.` :
@@ -222,7 +246,7 @@ if (data.tasks.length) {
     setView(held[1] - moved, held[2] - moved);
   });
   canvas.addEventListener("pointerleave", event => showTip(event, null));
-  by("fit").addEventListener("click", () => setView(0, data.whole));
+  by("fit").addEventListener("click", () => setView(0, extent));
   addEventListener("resize", drawTimeline);
   drawTimeline();
 } else {

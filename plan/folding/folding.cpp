@@ -25,9 +25,11 @@ public:
 
     /// False: it does not end in a few rounds.
     bool run() {
+        FoldingScratch scratch;
         for (int round = 0; round < kMostRounds; ++round) {
             for (std::size_t i = 0; i < lists_.size(); ++i) tell(i);
-            for (TensorFolding& tensor : different_) tensor.classify(resource_sets_, classes_);
+            for (TensorFolding& tensor : different_)
+                tensor.classify(resource_sets_, classes_, scratch);
             if (!classes_.part()) return true;
         }
         return false;

@@ -7,8 +7,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/hash_index.h"
-
 namespace partita::plan {
 
 namespace {
@@ -20,7 +18,7 @@ std::int64_t number(std::uint64_t hash) {
 /// Adds `items` as a set with repetitions.
 template <class Items>
 void add_sorted(Items& items, Hash& hash) {
-    std::ranges::sort(items);
+    if (!std::ranges::is_sorted(items)) std::ranges::sort(items);
     hash.add(std::ssize(items));
     for (const auto item : items) hash.add(static_cast<std::int64_t>(item));
 }
@@ -39,27 +37,39 @@ TensorFolding::Class TensorFolding::class_of(TaskRef ref, const ResourceClasses&
     return hash.value();
 }
 
-TensorFolding::Class TensorFolding::class_of_task(std::size_t task, std::size_t event,
+void TensorFolding::find_traits() {
+    traits_.reserve(tasks_.tasks.size());
+    std::size_t event = 0;
+    for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
+        while (task >= tasks_.steps[event].tasks) ++event;
+        const Task& of = tasks_.tasks[task];
+        Hash& hash = traits_.emplace_back();
+        for (const std::int64_t trait :
+             {static_cast<std::int64_t>(event), static_cast<std::int64_t>(of.kind),
+              std::int64_t{of.gradient}, std::int64_t{of.updated},
+              static_cast<std::int64_t>(of.source), std::int64_t{of.micro_batch}, of.bytes.raw(),
+              of.duration.raw(), static_cast<std::int64_t>(of.collective),
+              static_cast<std::int64_t>(of.algorithm), static_cast<std::int64_t>(of.protocol),
+              static_cast<std::int64_t>(of.combine), std::int64_t{tasks_.in_block[task]},
+              std::int64_t{tasks_.fusion_blocks[task]}}) {
+            hash.add(trait);
+        }
+    }
+}
+
+TensorFolding::Class TensorFolding::class_of_task(std::size_t task,
                                                   const ResourceSets& resource_sets,
-                                                  const ResourceClasses& classes) const {
-    const Task& of = tasks_.tasks[task];
-    Hash hash;
-    for (const std::int64_t trait :
-         {static_cast<std::int64_t>(event), static_cast<std::int64_t>(of.kind),
-          std::int64_t{of.gradient}, std::int64_t{of.updated}, static_cast<std::int64_t>(of.source),
-          std::int64_t{of.micro_batch}, of.bytes.raw(), of.duration.raw(),
-          static_cast<std::int64_t>(of.collective), static_cast<std::int64_t>(of.algorithm),
-          static_cast<std::int64_t>(of.protocol), static_cast<std::int64_t>(of.combine),
-          std::int64_t{tasks_.in_block[task]}, std::int64_t{tasks_.fusion_blocks[task]}}) {
-        hash.add(trait);
+                                                  const ResourceClasses& classes,
+                                                  FoldingScratch& scratch) const {
+    Hash hash = traits_[task];
+    const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
+    scratch.resources.clear();
+    for (const std::int32_t r : resource_sets.resources()[set]) {
+        scratch.resources.push_back(classes.of(r));
     }
-    std::vector<std::int64_t> resources;
-    for (const std::int32_t r :
-         resource_sets.resources()[static_cast<std::size_t>(of.resource_set)]) {
-        resources.push_back(classes.of(r));
-    }
-    add_sorted(resources, hash);
-    std::vector<Class> before;
+    add_sorted(scratch.resources, hash);
+    std::vector<Class>& before = scratch.before;
+    before.clear();
     for (const TaskRef ref : tasks_.predecessors[task]) before.push_back(class_of(ref, classes));
     std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
@@ -67,19 +77,19 @@ TensorFolding::Class TensorFolding::class_of_task(std::size_t task, std::size_t 
     return hash.value();
 }
 
-void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses& classes) {
+void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses& classes,
+                             FoldingScratch& scratch) {
+    if (traits_.empty()) find_traits();
     found_.clear();
     // Of several alike on one device the first is of another class than the second.
-    std::unordered_map<std::uint64_t, std::int64_t> alike;
-    std::size_t event = 0;
+    scratch.alike.clear(tasks_.tasks.size());
     for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
-        while (task >= tasks_.steps[event].tasks) ++event;
         Hash hash;
-        hash.add(number(class_of_task(task, event, resource_sets, classes)));
+        hash.add(number(class_of_task(task, resource_sets, classes, scratch)));
         if (tasks_.tasks[task].kind != TaskKind::collective) {
             Hash here = hash;
             here.add(tasks_.tasks[task].device);
-            hash.add(alike[here.value()]++);
+            hash.add(scratch.alike.count(here.value()));
         }
         found_.push_back(hash.value());
         const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);

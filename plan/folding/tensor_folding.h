@@ -3,6 +3,7 @@
 // The tasks of one tensor in classes, and those of them that are kept. Private to plan/folding.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash_index.h"
 #include "plan/folding/folding.h"
 #include "plan/folding/resource_classes.h"
 #include "plan/tasks/resource_sets.h"
@@ -35,6 +37,34 @@ struct FoldingRules {
     std::map<std::int64_t, std::vector<std::int32_t>> channels;
 };
 
+/// How often a hash was counted since clear(): open addressing, at most half full.
+class HashCounts {
+public:
+    void clear(std::size_t most) { slots_.assign(std::bit_ceil(2 * most + 1), Slot{}); }
+    /// Before this time.
+    std::int32_t count(std::uint64_t hash) {
+        const std::size_t mask = slots_.size() - 1;
+        std::size_t i = hash & mask;
+        while (slots_[i].count > 0 && slots_[i].hash != hash) i = (i + 1) & mask;
+        slots_[i].hash = hash;
+        return slots_[i].count++;
+    }
+
+private:
+    struct Slot {
+        std::uint64_t hash = 0;
+        std::int32_t count = 0;
+    };
+    std::vector<Slot> slots_;
+};
+
+/// Memory that classify() keeps from one tensor to the next.
+struct FoldingScratch {
+    HashCounts alike;
+    std::vector<std::int64_t> resources;
+    std::vector<std::uint64_t> before;
+};
+
 class TensorFolding {
 public:
     /// Of a block of events: its parts, all of them and those kept.
@@ -48,7 +78,8 @@ public:
         : events_(events), tasks_(tasks), blocks_(std::move(blocks)) {}
 
     /// Finds the classes of its tasks, and tells all resources and devices what they see.
-    void classify(const ResourceSets& resource_sets, ResourceClasses& classes);
+    void classify(const ResourceSets& resource_sets, ResourceClasses& classes,
+                  FoldingScratch& scratch);
 
     /// By the classes found last. Null: its tasks do not fold.
     [[nodiscard]] std::unique_ptr<FoldedTasks> folded(FoldingRules& rules) const;
@@ -57,9 +88,10 @@ private:
     using Class = std::uint64_t;
 
     [[nodiscard]] Class class_of(TaskRef ref, const ResourceClasses& classes) const;
-    [[nodiscard]] Class class_of_task(std::size_t task, std::size_t event,
-                                      const ResourceSets& resource_sets,
-                                      const ResourceClasses& classes) const;
+    void find_traits();
+    [[nodiscard]] Class class_of_task(std::size_t task, const ResourceSets& resource_sets,
+                                      const ResourceClasses& classes,
+                                      FoldingScratch& scratch) const;
     void classify_buffers(ResourceClasses& classes);
     void tell_reads(ResourceClasses& classes) const;
 
@@ -77,6 +109,7 @@ private:
     const TensorEvents& events_;
     const TensorTasks& tasks_;
     std::vector<Block> blocks_;
+    std::vector<Hash> traits_;    ///< per task: what is the same in all rounds
     std::vector<Class> found_;    ///< per task
     std::vector<Class> buffers_;  ///< per buffer
 };

@@ -38,12 +38,6 @@ std::vector<std::string> example_of(const std::string& help) {
     return words;
 }
 
-/// Is there what executes? It is loaded from beside the program, and built where LibTorch is.
-bool has_runtime() {
-    const auto built = tests::program().parent_path();
-    return std::filesystem::exists(built / "libpartita_runtime.so");
-}
-
 class Help : public ProgramTest {
 protected:
     /// In the order of the table, as who names another one is told: "There is: plan, execute, ...".

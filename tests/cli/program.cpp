@@ -124,6 +124,10 @@ std::vector<std::string> ProgramTest::files() const {
     return names;
 }
 
+bool has_runtime() {
+    return std::filesystem::exists(program().parent_path() / "libpartita_runtime.so");
+}
+
 std::string example(std::string_view path) {
     return (tests::repository() / "examples" / path).string();
 }

@@ -62,6 +62,9 @@ private:
     std::filesystem::path err_ = own_.path() / "stderr";
 };
 
+/// Is there what executes? It is loaded from beside the program, and built where LibTorch is.
+bool has_runtime();
+
 /// A file of the repository's examples.
 std::string example(std::string_view path);
 

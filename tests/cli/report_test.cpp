@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan --report: every device's row holds what the plan gives to that device.
+// plan --report and execute --report: every device's row holds what the plan gives to that device,
+// and what was measured there.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -33,12 +35,27 @@ protected:
                                     "layers.json", "--report", "report.html", "--json"});
         ASSERT_EQ(result.code, 0) << result.err;
         summary_ = json::parse(result.out);
+        read_data("report.html");
+    }
+
+    void read_data(const std::string& file) {
         constexpr std::string_view kBegin = R"(<script type="application/json" id="data">)";
-        const std::string page = read("report.html");
+        const std::string page = read(file);
         const auto begin = page.find(kBegin);
         ASSERT_NE(begin, std::string::npos);
         const auto from = begin + kBegin.size();
         data_ = json::parse(page.substr(from, page.find("</script>", from) - from));
+    }
+
+    /// Runs the page's scripts; "": there is no node on this host.
+    std::string drawn(const std::string& file) {
+        const std::string script = (tests::repository() / "tests/cli/report_timeline.js").string();
+        Process node({"/usr/bin/env", "node", script, (folder() / file).string()});
+        const Ended ended = node.end(Process::Clock::now() + std::chrono::minutes(1));
+        constexpr int kNotFound = 127;
+        if (ended.exit_code == kNotFound) return "";
+        EXPECT_EQ(ended.exit_code, 0) << ended.output;
+        return ended.output;
     }
 
     json summary_;
@@ -79,15 +96,46 @@ TEST_F(Report, SaysOfEachDeviceWhatThePlanSays) {
 }
 
 TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {
-    const std::string script = (tests::repository() / "tests/cli/report_timeline.js").string();
-    Process node({"/usr/bin/env", "node", script, (folder() / "report.html").string()});
-    const Ended ended = node.end(Process::Clock::now() + std::chrono::minutes(1));
-    constexpr int kNotFound = 127;
-    if (ended.exit_code == kNotFound) {
-        GTEST_SKIP() << "no node on this host to run the page's scripts";
+    const std::string output = drawn("report.html");
+    if (output.empty()) GTEST_SKIP() << "no node on this host to run the page's scripts";
+    EXPECT_THAT(output, testing::HasSubstr("3 rows, 0 measured tasks"));
+}
+
+TEST_F(Report, OfAnExecutionHasWhatWasMeasured) {
+    if (!has_runtime()) GTEST_SKIP() << "built without LibTorch";
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const Outcome planned = run({"plan", model, "--bind", "batch=4", "--bind", "sequence=16",
+                                 "--mode", "training", "--machine", "cpu:2", "--strategy",
+                                 "dp=2", "-o", "plan.json"});
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    const Outcome executed = run({"execute", "plan.json", model, "--iterations", "2", "--warmup",
+                                  "1", "--report", "executed.html"});
+    ASSERT_EQ(executed.code, 0) << executed.err;
+    EXPECT_THAT(executed.out, testing::HasSubstr("wrote executed.html"));
+    read_data("executed.html");
+    EXPECT_EQ(data_["compared"]["heading"], "Largest errors");
+    std::vector<char> ran(data_["tasks"].size(), 0);
+    std::int64_t latest = 0;
+    for (const json& of : data_["measured"]) {
+        const json& task = data_["tasks"][of[0].get<std::size_t>()];
+        ran[of[0].get<std::size_t>()] = 1;
+        EXPECT_GE(of[2].get<std::int64_t>(), latest);
+        latest = of[2].get<std::int64_t>();
+        if (task[3].is_array()) {
+            EXPECT_THAT(task[3], testing::Contains(of[1]));
+        } else {
+            EXPECT_TRUE(of[1] == task[2] || of[1] == task[3]);
+        }
     }
-    EXPECT_EQ(ended.exit_code, 0) << ended.output;
-    EXPECT_THAT(ended.output, testing::HasSubstr("rows"));
+    EXPECT_THAT(ran, testing::Each(1));
+    for (const json& device : data_["devices"]) {
+        EXPECT_GT(device["measuredBusy"].get<std::int64_t>(), 0);
+        EXPECT_GT(device["measuredPeak"].get<std::int64_t>(), 0);
+    }
+    const std::string output = drawn("executed.html");
+    if (output.empty()) return;
+    EXPECT_THAT(output, testing::HasSubstr(
+                            fmt::format("2 rows, {} measured tasks", data_["measured"].size())));
 }
 
 }  // namespace

@@ -45,19 +45,19 @@ const context = vm.createContext({
 const timeline = scripts.findIndex(script => script.includes("function drawTimeline"));
 assert(timeline >= 0, "the page draws a timeline");
 vm.runInContext(scripts.slice(0, timeline + 1).join("\n") +
-    "\nthis.seen = {data, gutter, rowHeights, kindColours};", context);
-const {data, gutter, rowHeights, kindColours} = context.seen;
+    "\nthis.seen = {data, gutter, rowHeights, kindColours, extent};", context);
+const {data, gutter, rowHeights, kindColours, extent} = context.seen;
 
 // Starts of what is drawn in a row, in pixels.
 const colours = new Set(Object.values(kindColours));
 const starts = (top, height) =>
     drawn.filter(d => colours.has(d.colour) && d.y === top && d.height === height - 1)
         .map(d => Math.round(d.x));
-const scale = (width - gutter - 6) / data.whole;
+const scale = (width - gutter - 6) / extent;
 const wanted = tasks => tasks.map(task => Math.round(gutter + task[4] * scale));
 const moves = (device, task) => Array.isArray(task[3]) && task[3].includes(device);
 
-let rows = 0;
+let rows = 0, measured = 0;
 for (const [device, {name}] of data.devices.entries()) {
   const label = drawn.find(d => d.text === name && d.x === 16);
   const own = data.tasks.filter(
@@ -83,6 +83,19 @@ for (const [device, {name}] of data.devices.entries()) {
   shows("computation", starts(top, rowHeights.compute), computes);
   shows("sending", starts(top + rowHeights.compute, rowHeights.send), sends);
   shows("receiving", starts(top + rowHeights.compute + rowHeights.send, rowHeights.receive), receives);
+  if (!rowHeights.measured) continue;
+  // As tasks, with the times that were measured.
+  const runs = data.measured.filter(([, on]) => on === device).map(([number, , start, duration]) => {
+    const [kind, op, from, to] = data.tasks[number];
+    return [kind, op, from, to, start, duration];
+  });
+  const isWork = ([, , , to]) => !Array.isArray(to) && to < 0;
+  const below = top + rowHeights.compute + rowHeights.send + rowHeights.receive;
+  shows("measured work", starts(below, rowHeights.measured), runs.filter(isWork));
+  shows("measured moves", starts(below + rowHeights.measured, rowHeights.moved),
+      runs.filter(run => !isWork(run)));
+  measured += runs.length;
 }
 assert(rows > 1, "several devices have rows");
-console.log(`${rows} rows`);
+assert.strictEqual(measured, data.measured.length, "a run is on a device without a row");
+console.log(`${rows} rows, ${measured} measured tasks`);

@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::size_t kMostSlots = 8'000'000;
 constexpr std::size_t kMostBucketPlaces = 1'000'000;
+/// Words of masks of resources (ready_queues.h), which grow with the square of the devices: of some
+/// three thousand.
+constexpr std::size_t kMostMaskWords = 2'000'000;
 
 }  // namespace
 
@@ -27,10 +30,12 @@ void apply(Strategy& strategy, const StrategyChange& change) {
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {
     if (!SlotKeys::fitting(problem, strategy.policy)) return false;
+    const auto devices = static_cast<std::size_t>(problem.device_count());
     const auto slots = problem.priority_count() *
-                       static_cast<std::size_t>(strategy.policy.micro_batches) *
-                       static_cast<std::size_t>(problem.device_count());
-    return slots <= kMostSlots && bucket_places(problem, strategy.policy) <= kMostBucketPlaces &&
+                       static_cast<std::size_t>(strategy.policy.micro_batches) * devices;
+    const auto words = devices * (static_cast<std::size_t>(resource_count_of(problem)) / 64);
+    return slots <= kMostSlots && words <= kMostMaskWords &&
+           bucket_places(problem, strategy.policy) <= kMostBucketPlaces &&
            !find_schedule_fault(problem, strategy);
 }
 

@@ -70,6 +70,7 @@ std::int32_t LayoutTable::intern(Layout layout) {
         layout_index_.find(hash, [&](std::int32_t id) { return (*this)[id] == layout; });
     if (known >= 0) return known;
     const auto id = static_cast<std::int32_t>(layouts_.size());
+    pieces_ += layout.pieces.size();
     layouts_.push_back(std::move(layout));
     layout_index_.add(hash, id);
     return id;
@@ -119,9 +120,10 @@ LoweringCache::~LoweringCache() = default;
 bool LoweringCache::is_large() const {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
-    constexpr std::size_t kMostTasks = 2'000'000;
+    constexpr std::size_t kMostItems = 6'000'000;
+    constexpr std::size_t kMostPieces = 30'000'000;
     return regions_->size() > kMostRegions || entries_.size() > kMostEntries ||
-           kept_tasks_ > kMostTasks;
+           kept_items_ > kMostItems || layouts_.pieces() > kMostPieces;
 }
 
 bool LoweringCache::forget_if_large() {
@@ -133,7 +135,7 @@ bool LoweringCache::forget_if_large() {
     device_list_index_ = {};
     tensors_.clear();
     tensor_index_ = {};
-    kept_tasks_ = 0;
+    kept_items_ = 0;
     layouts_ = {};
     regions_ = std::make_shared<RegionTable>();
     return true;
@@ -168,7 +170,7 @@ const TensorTasks& LoweringCache::tasks(std::size_t row, const TensorKey& key) {
     entry.key = key;
     entry.tasks = found;
     tensor_index_.add(hash, static_cast<std::int32_t>(tensors_.size()) - 1);
-    kept_tasks_ += 1 + found.tasks.size();
+    kept_items_ += 1 + found.tasks.size() + found.buffers.size() + found.sources.items.size();
     return entry.tasks;
 }
 

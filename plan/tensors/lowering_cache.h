@@ -45,6 +45,8 @@ public:
     const Reshard& reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
                            const cost::Machine& machine);
     bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
+    /// Of all layouts.
+    [[nodiscard]] std::size_t pieces() const { return pieces_; }
 
 private:
     /// What is known of two layouts.
@@ -57,6 +59,7 @@ private:
     Pair& pair(std::int32_t from, std::int32_t to);
 
     std::vector<Layout> layouts_;
+    std::size_t pieces_ = 0;
     HashIndex layout_index_;
     ReshardPlanner planner_;
     std::deque<Pair> pairs_;  ///< what is given of them stays where it is
@@ -179,7 +182,7 @@ private:
     HashIndex device_list_index_;
     std::deque<TensorEntry> tensors_;  ///< the same
     HashIndex tensor_index_;
-    std::size_t kept_tasks_ = 0;
+    std::size_t kept_items_ = 0;  ///< of tensors_: tasks, buffers, and what parts find
     std::map<IterationShape, IterationScript> scripts_;
 };
 

@@ -104,9 +104,9 @@ TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {
 TEST_F(Report, OfAnExecutionHasWhatWasMeasured) {
     if (!has_runtime()) GTEST_SKIP() << "built without LibTorch";
     const std::string model = example("runnable/encoder-layer/model.onnx");
-    const Outcome planned = run({"plan", model, "--bind", "batch=4", "--bind", "sequence=16",
-                                 "--mode", "training", "--machine", "cpu:2", "--strategy",
-                                 "dp=2", "-o", "plan.json"});
+    const Outcome planned =
+        run({"plan", model, "--bind", "batch=4", "--bind", "sequence=16", "--mode", "training",
+             "--machine", "cpu:2", "--strategy", "dp=2", "-o", "plan.json"});
     ASSERT_EQ(planned.code, 0) << planned.err;
     const Outcome executed = run({"execute", "plan.json", model, "--iterations", "2", "--warmup",
                                   "1", "--report", "executed.html"});

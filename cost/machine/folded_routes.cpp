@@ -90,8 +90,8 @@ void FoldedRoutes::find_ways(std::int32_t to) const {
     std::call_once(ways.once, [&] {
         ways.from.resize(sample_places_.size());
         for (std::int32_t from = 0; std::cmp_less(from, sample_places_.size()); ++from) {
-            if (from != to && trees_->connects(from, to))
-                ways.from[index(from)] = find_way(from, to);
+            const bool is_there = from != to && trees_->connects(from, to);
+            ways.from[index(from)] = is_there ? find_way(from, to) : Way{.avoids_others = false};
         }
         ways.is_known.store(true, std::memory_order_release);
     });

@@ -27,7 +27,8 @@ std::span<const CommandRow> command_table() {
         CommandRow{.name = "execute",
                    .summary = "run a plan; compare measured with predicted",
                    .example = "build/release/partita execute plan.json "
-                              "examples/models/resnet50.onnx --devices cpu:2 --random-weights 1",
+                              "examples/models/resnet50.onnx --devices cpu:2 --random-weights 1 "
+                              "--iterations 3",
                    .make = make_execute_command},
         CommandRow{.name = "profile",
                    .summary = "measure what plans of a model are made of into a database",

@@ -150,8 +150,8 @@ private:
     StrategyTensors& tensors_;
     const ResourceSets& resource_sets_;
     ResourceClasses classes_;
-    std::vector<std::span<const std::int32_t>>
-        lists_;  ///< of devices that ops are on; all different
+    /// Of devices that ops are on; all different.
+    std::vector<std::span<const std::int32_t>> lists_;
     // By these:
     std::unordered_map<const std::int32_t*, std::vector<PartPlace>> places_;
     std::unordered_map<const std::int32_t*, FoldedParts> parts_;

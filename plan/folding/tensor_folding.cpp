@@ -23,6 +23,17 @@ void add_sorted(Items& items, Hash& hash) {
     for (const auto item : items) hash.add(static_cast<std::int64_t>(item));
 }
 
+/// How often the hash was counted before.
+std::int32_t count(std::uint64_t hash, FoldingScratch& scratch) {
+    std::int32_t known = scratch.alike.find(hash, [](std::int32_t) { return true; });
+    if (known < 0) {
+        known = static_cast<std::int32_t>(scratch.counts.size());
+        scratch.alike.add(hash, known);
+        scratch.counts.push_back(0);
+    }
+    return scratch.counts[static_cast<std::size_t>(known)]++;
+}
+
 }  // namespace
 
 TensorFolding::Class TensorFolding::class_of(TaskRef ref, const ResourceClasses& classes) const {
@@ -82,14 +93,15 @@ void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses&
     if (traits_.empty()) find_traits();
     found_.clear();
     // Of several alike on one device the first is of another class than the second.
-    scratch.alike.clear(tasks_.tasks.size());
+    scratch.alike = {};
+    scratch.counts.clear();
     for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
         Hash hash;
         hash.add(number(class_of_task(task, resource_sets, classes, scratch)));
         if (tasks_.tasks[task].kind != TaskKind::collective) {
             Hash here = hash;
             here.add(tasks_.tasks[task].device);
-            hash.add(scratch.alike.count(here.value()));
+            hash.add(count(here.value(), scratch));
         }
         found_.push_back(hash.value());
         const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);

@@ -3,7 +3,6 @@
 // The tasks of one tensor in classes, and those of them that are kept. Private to plan/folding.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -37,30 +36,10 @@ struct FoldingRules {
     std::map<std::int64_t, std::vector<std::int32_t>> channels;
 };
 
-/// How often a hash was counted since clear(): open addressing, at most half full.
-class HashCounts {
-public:
-    void clear(std::size_t most) { slots_.assign(std::bit_ceil(2 * most + 1), Slot{}); }
-    /// Before this time.
-    std::int32_t count(std::uint64_t hash) {
-        const std::size_t mask = slots_.size() - 1;
-        std::size_t i = hash & mask;
-        while (slots_[i].count > 0 && slots_[i].hash != hash) i = (i + 1) & mask;
-        slots_[i].hash = hash;
-        return slots_[i].count++;
-    }
-
-private:
-    struct Slot {
-        std::uint64_t hash = 0;
-        std::int32_t count = 0;
-    };
-    std::vector<Slot> slots_;
-};
-
 /// Memory that classify() keeps from one tensor to the next.
 struct FoldingScratch {
-    HashCounts alike;
+    HashIndex alike;                   ///< hashes of tasks on a device, by number
+    std::vector<std::int32_t> counts;  ///< per number: how many tasks there were so far
     std::vector<std::int64_t> resources;
     std::vector<std::uint64_t> before;
 };

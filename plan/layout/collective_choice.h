@@ -38,14 +38,13 @@ public:
 private:
     Exchange find_exchange(const LayoutPair& pair, std::span<const std::int32_t> group,
                            const ReshardNeeds& needs, const RegionTable& regions);
+    void give(std::int32_t source, std::int64_t elements);
 
     std::vector<std::int32_t> sources_;
     std::vector<Piece> source_pieces_;
     std::vector<Piece> target_pieces_;
     std::vector<int> source_devices_;
     std::vector<int> target_devices_;
-    void give(std::int32_t source, std::int64_t elements);
-
     // All zero outside of find_exchange().
     std::vector<std::int64_t> given_;          ///< elements, per old piece
     std::vector<std::int64_t> given_by_each_;  ///< elements, per list of sources

@@ -109,7 +109,7 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config,
                            config.devices.size());
     }
     if (parts > kMostParts) {
-        return fmt::format("{} parts are more than {}, the most an op may be in", parts,
+        return fmt::format("its degrees make {} parts, an op may have {} at most", parts,
                            kMostParts);
     }
     const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
@@ -220,34 +220,8 @@ Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
     return std::nullopt;
 }
 
-Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches,
-                 Checked& checked);
-
-}  // namespace
-
-Fault find_split_fault(const Problem& problem, OpId op) {
-    if (problem.constraints().whole_ops()) return "is split, but ops stay whole here (--dims O)";
-    if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
-    return std::nullopt;
-}
-
-std::string unknown_axis(std::string_view name) {
-    const bool blocks = name.find('/') != std::string_view::npos;
-    return fmt::format("factor '{}': {}", name,
-                       name.starts_with('+') ? "the op is linear in no such operand"
-                       : blocks ? "the op has no factor of so many equal blocks (2 or more)"
-                                : "the op has no such factor");
-}
-
-Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
-    Checked checked;
-    return find_fault(problem, op, config, micro_batches, checked);
-}
-
-namespace {
-
-Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches,
-                 Checked& checked) {
+Fault find_op_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches,
+                    Checked& checked) {
     const graph::OpRule& rule = problem.facts().rule(op);
     if (!config.axes.empty()) {
         if (Fault fault = find_split_fault(problem, op)) return fault;
@@ -267,18 +241,37 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
 
 }  // namespace
 
+Fault find_split_fault(const Problem& problem, OpId op) {
+    if (problem.constraints().whole_ops()) return "is split, but ops stay whole here (--dims O)";
+    if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
+    return std::nullopt;
+}
+
+std::string unknown_axis(std::string_view name) {
+    const bool blocks = name.find('/') != std::string_view::npos;
+    return fmt::format("factor '{}': {}", name,
+                       name.starts_with('+') ? "the op is linear in no such operand"
+                       : blocks ? "the op has no factor of so many equal blocks (2 or more)"
+                                : "the op has no such factor");
+}
+
+Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
+    Checked checked;
+    return find_op_fault(problem, op, config, micro_batches, checked);
+}
+
 Fault find_fault(const Problem& problem, const Strategy& strategy) {
     const int micro_batches = strategy.policy.micro_batches;
     if (Fault fault = find_batch_fault(problem.facts(), micro_batches)) return fault;
     Checked checked;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
-        if (Fault fault = find_fault(problem, op, strategy.config(op), micro_batches, checked)) {
+        if (Fault fault = find_op_fault(problem, op, strategy.config(op), micro_batches, checked)) {
             return named(problem, op, *fault);
         }
         const OpConfig& update = strategy.update(op).update;
         if (update.devices.empty()) continue;
-        if (Fault fault = find_fault(problem, op, update, micro_batches, checked)) {
+        if (Fault fault = find_op_fault(problem, op, update, micro_batches, checked)) {
             return named(problem, op, "update: " + *fault);
         }
     }

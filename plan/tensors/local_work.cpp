@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cstdint>
 
+#include "plan/tensors/cyclic_search.h"
+
 namespace partita::plan {
 
 /// A sum of what blocks of this device contribute belongs to the last of these blocks; any other to
@@ -55,15 +57,10 @@ Location LocalWork::unpacked(const Location& message, const Subject& subject, co
 bool LocalWork::is_in_place(const Subject& subject, const Piece& piece) {
     if (subject.updated) return true;
     if (subject.kept_in < 0 || piece.region < 0) return false;
-    const std::span<const Piece> pieces = tensor_.pieces(subject.kept_in);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        if (++found_ >= pieces.size()) found_ = 0;
-        const Piece& kept = pieces[found_];
-        const bool holds = kept.device == piece.device && kept.region >= 0 &&
-                           tensor_.regions().contains(kept.region, piece.region);
-        if (holds) return true;
-    }
-    return false;
+    return any_from(tensor_.pieces(subject.kept_in), next_kept_, [&](const Piece& kept) {
+        return kept.device == piece.device && kept.region >= 0 &&
+               tensor_.regions().contains(kept.region, piece.region);
+    });
 }
 
 /// Of adding up so many values.

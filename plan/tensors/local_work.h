@@ -48,8 +48,7 @@ private:
     ValuePool& values_;
     TaskEmitter& emitter_;
     TensorPrices prices_;
-    std::size_t found_ =
-        0;  ///< where is_in_place() found the piece before: the next is often behind it
+    std::size_t next_kept_ = 0;  ///< of any_from()
 };
 
 }  // namespace partita::plan

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/tensors/cyclic_search.h"
+
 namespace partita::plan {
 
 void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
@@ -105,17 +107,13 @@ bool TensorInstances::is_gathered_again(const TensorEvent& event, std::int32_t l
     const auto volume = [&](const Piece& piece) {
         return piece.region < 0 ? 0 : tensor_.regions().volume(piece.region);
     };
-    // What only lies in other shards then (heads instead of positions) is not smaller. Makers are
-    // often in the order of readers.
-    std::size_t i = 0;
+    // What only lies in other shards then (heads instead of positions) is not smaller.
+    std::size_t next = 0;
     return std::ranges::all_of(readers, [&](const Piece& reader) {
-        for (std::size_t looked_at = 0; looked_at < makers.size(); ++looked_at) {
-            const Piece& maker = makers[i];
-            if (++i == makers.size()) i = 0;
+        return any_from(makers, next, [&](const Piece& maker) {
             const bool saves = reader.region < 0 || volume(maker) < volume(reader);
-            if (maker.device == reader.device && saves) return true;
-        }
-        return false;
+            return maker.device == reader.device && saves;
+        });
     });
 }
 

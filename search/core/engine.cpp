@@ -66,6 +66,7 @@ std::optional<double> Engine::spent() const {
 /// counts.
 void Engine::begin_turn(std::size_t searcher, std::size_t searchers) {
     starts_.clear();
+    foreseen_.clear();
     detail_.clear();
     done_ = 0;
     random_ = Random::stream(options_.seed, searcher);
@@ -146,9 +147,11 @@ void Engine::foresee(std::span<const Strategy* const> next) {
     foreseen_.clear();
     if (count < 2) return;
     foreseen_.resize(count);
-    const std::size_t done = pool_.run(count, [&](int worker, std::size_t index) {
+    // By place and not by worker: no more evaluators than strategies, whoever takes them.
+    const std::size_t done = pool_.run(count, [&](int /*worker*/, std::size_t index) {
         if (interrupted()) return false;
-        foreseen_[index] = {*next[index], pool_.evaluator(worker).evaluate(*next[index])};
+        plan::Evaluator& evaluator = pool_.evaluator(static_cast<int>(index));
+        foreseen_[index] = {*next[index], evaluator.evaluate(*next[index])};
         return true;
     });
     foreseen_.resize(done);

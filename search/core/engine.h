@@ -26,7 +26,9 @@
 // Threads: one that calls; the pool has its own.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -168,9 +170,11 @@ public:
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
 
-    /// How many strategies are worth foreseeing: as many as there are threads.
+    /// How many strategies are worth foreseeing: as many as there are threads, and four at most,
+    /// because each takes an evaluator, which of a thousand devices holds hundreds of MB.
     [[nodiscard]] std::size_t foresight() const {
-        return static_cast<std::size_t>(pool_.threads());
+        constexpr int kMostForeseen = 4;
+        return static_cast<std::size_t>(std::min(pool_.threads(), kMostForeseen));
     }
     /// For searchers that propose one after the other, but know what comes next whatever the first
     /// one's value is: while the first of these is not known, prices the first foresight() of them

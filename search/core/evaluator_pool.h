@@ -24,7 +24,7 @@ public:
 
     [[nodiscard]] const plan::Problem& problem() const { return problem_; }
     [[nodiscard]] int threads() const { return workers_.count(); }
-    /// Of a worker, used by that one alone.
+    /// Of a worker, or of a place in a range, by one thread at a time.
     [[nodiscard]] plan::Evaluator& evaluator(int worker);
     /// WorkerPool::run().
     std::size_t run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {

@@ -65,10 +65,9 @@ TEST_F(Help, ExamplesWorkAsPasted) {
     for (const std::string& command : commands()) {
         const Outcome help = run({command, "--help"});
         ASSERT_EQ(help.code, 0) << command;
-        std::vector<std::string> example = example_of(help.out);
+        const std::vector<std::string> example = example_of(help.out);
         ASSERT_FALSE(example.empty()) << command;
         EXPECT_EQ(example[0], command);
-        if (command == "execute") example.insert(example.end(), {"--iterations", "1"});  // of ten
         const Outcome result = run(example);
         if (!has_runtime() && (command == "execute" || command == "profile")) {
             EXPECT_EQ(result.code, 2) << command;

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
+#include "plan/problem/micro_batches.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 namespace {
@@ -34,6 +36,23 @@ std::vector<Axis> some_axes(const OpRule& rule) {
         }
     }
     return axes;
+}
+
+// References to parts have a number of bits.
+TEST(Parts, OfAnOpAreNotMoreThanReferencesCanName) {
+    NetworkBuilder build;
+    const TensorId x = build.source("x", TensorRole::input, {2 * kMostParts});
+    build.add("Relu", {x}, {{2 * kMostParts}});
+    const cost::Machine machine = machine_of_nodes(2 * kMostParts / 8, 8);
+    const Problem problem = make_problem(build.graph, machine);
+    const graph::OpId relu(std::size_t{1});
+    const auto in_parts = [&](int parts) {
+        return OpConfig{.axes = {axis_of(problem.facts().rule(relu), "d0", parts).value()},
+                        .devices = DeviceSet::progression(0, parts, 1)};
+    };
+    EXPECT_EQ(find_fault(problem, relu, in_parts(kMostParts), 1), std::nullopt);
+    EXPECT_EQ(find_fault(problem, relu, in_parts(2 * kMostParts), 1),
+              "its degrees make 32768 parts, an op may have 16384 at most");
 }
 
 // Whose parts would have holes: causal queries must follow one another.

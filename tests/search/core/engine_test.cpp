@@ -35,27 +35,6 @@ public:
     }
 };
 
-/// Knows both of its proposals beforehand, and one that it never makes.
-class Foresees final : public Searcher {
-public:
-    Status step(Engine& engine) override {
-        const plan::Strategy together = plan::on_devices({0, 0});
-        const plan::Strategy apart = plan::on_devices({0, 1});
-        const plan::Strategy other = plan::on_devices({1, 1});
-        const std::array next{&together, &apart, &other};
-        engine.foresee(next);
-        EXPECT_EQ(engine.evaluations(), 0);
-        EXPECT_EQ(engine.best(), nullptr);
-        for (const plan::Strategy* strategy : {&together, &apart}) {
-            const auto evaluation = engine.evaluate(*strategy);
-            const Time expected = microseconds(strategy == &together ? 20 : 10);
-            if (!evaluation) continue;
-            EXPECT_EQ(evaluation->value, expected);
-        }
-        return Status::found;
-    }
-};
-
 /// Draws placements for ever.
 class Endless final : public Searcher {
 public:
@@ -122,16 +101,6 @@ using ClaimsWhatIsProven = Claimer<10>;
 using BothTogether = TwoProposals<0, 0, 1, 1>;
 using SameTwice = TwoProposals<0, 0, 0, 0>;
 using TogetherThenApart = TwoProposals<0, 0, 0, 1>;
-
-TEST_F(TwoNodes, WhatIsForeseenCountsWhenItIsAskedFor) {
-    for (const int threads : {1, 2, 8}) {
-        EXPECT_EQ(run({row<Foresees>("foresees")}, {.threads = threads}).evaluations, 2);
-        const EngineOptions once{.evaluations = 1, .threads = threads};
-        const SearchResult result = run({row<Foresees>("foresees")}, once);
-        EXPECT_EQ(result.evaluations, 1);
-        EXPECT_EQ(result.evaluation.value, microseconds(20));
-    }
-}
 
 TEST_F(TwoNodes, ANumericalBoundIsNoProof) {
     const SearchResult result = run({row<ClaimsTheValue>("claims")});

@@ -268,31 +268,6 @@ TEST_F(OfAnEncoderLayer, MicroBatchesGoOneAfterTheOther) {
     EXPECT_LT(four.evaluation.devices[0].memory, one.evaluation.devices[0].memory);
 }
 
-// What is foreseen on other threads is counted when it is asked for, and only then.
-TEST_F(OfAnEncoderLayer, TheSameComesOutWithAnyNumberOfThreads) {
-    const Problem whole = plan::make_problem(model_.graph, machine_, options_);
-    const Problem problem = whole.with_free_batch();
-    for (const char* searcher : {"grids", "expert"}) {
-        for (const std::optional<std::int64_t> budget : {std::optional<std::int64_t>{}, {5}}) {
-            const auto with = [&](int threads) {
-                EngineOptions options{.searchers = {searcher}, .evaluations = budget};
-                options.threads = threads;
-                return search(problem, std::move(options));
-            };
-            const SearchResult one = with(1);
-            ASSERT_TRUE(one.has_plan());
-            EXPECT_GE(one.evaluations, budget.value_or(8));
-            for (const int threads : {2, 5}) {
-                const SearchResult more = with(threads);
-                EXPECT_EQ(more.strategy, one.strategy);
-                EXPECT_EQ(more.evaluation.value, one.evaluation.value);
-                EXPECT_EQ(more.evaluations, one.evaluations);
-                EXPECT_EQ(more.configuration, one.configuration);
-            }
-        }
-    }
-}
-
 // More memory than there is: levels go up until it fits.
 TEST_F(OfAnEncoderLayer, ShardsWhereItMust) {
     options_.policy.optimizer = plan::Optimizer::adam;

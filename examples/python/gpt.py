@@ -4,7 +4,8 @@
     torchrun --nproc-per-node 4 examples/python/gpt.py
     torchrun --nproc-per-node 4 examples/python/gpt.py strategy=pp=2,dp=2 micro_batches=4 schedule=1f1b
 
-What follows the file's name are options of `partita plan`, with underscores.
+What follows the file's name are options of `partita plan`, with underscores; `steps=20` trains and
+measures longer.
 """
 import sys
 
@@ -58,7 +59,9 @@ def main():
     tokens = torch.randint(0, WORDS, (BATCH, LENGTH + 1))
     batch = (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
 
-    options = dict(each.split("=", 1) for each in sys.argv[1:]) or {"time_limit": "3"}
+    options = dict(each.split("=", 1) for each in sys.argv[1:])
+    steps = int(options.pop("steps", 5))
+    options = options or {"time_limit": "3"}
     try:
         planned = partita.torch.plan(module, batch, machine=f"cpu:{dist.get_world_size()}", **options)
     except partita.Error as error:
@@ -69,14 +72,14 @@ def main():
 
     parallel = planned.apply(module)
     optimizer = torch.optim.SGD(list(parallel.parameters()) or [torch.zeros(1)], lr=0.1)
-    for number in range(5):
+    for number in range(steps):
         optimizer.zero_grad()
         loss = parallel.step(*batch)
         optimizer.step()
         if is_first:
             print(f"step {number}: loss {loss.item():.3f}")
 
-    rows = planned.compare_with(module, batch)
+    rows = planned.compare_with(module, batch, steps=steps)
     if is_first:
         print(partita.torch.as_table(rows))
     dist.destroy_process_group()

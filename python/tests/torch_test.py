@@ -268,7 +268,7 @@ def test_without_a_process_group_it_says_what_to_do():
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    ("2 gpt.py strategy=pp=2 micro_batches=4 schedule=1f1b", "2 stages.*step 4: loss.*fsdp .* ms"),
+    ("2 gpt.py steps=2 strategy=pp=2 micro_batches=4 schedule=1f1b", "2 stages.*step 1: loss.*fsdp .* ms"),
     ("2 fine_tuning.py", "2 parameters trained, body as before"),
 ])
 def test_examples_run(arguments, says):

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -33,6 +34,9 @@
 namespace partita::runtime {
 
 namespace {
+
+/// Workers share cores here: as `execute` does then, who waits sleeps at once.
+const ExecutorOptions kShared{.spin = std::chrono::microseconds{0}};
 
 /// In NCCL's place: threads' communicators, since the ranks are threads of this process.
 class NcclStandIn {
@@ -100,7 +104,7 @@ Executed executed_at(const Placement& placement, const plan::Problem& problem,
                       .keep_outputs = true,
                       .keep_gradients = true,
                       .nccl = &stand_in_library()});
-    Executor executor(problem, tasks, std::move(program), placement, {});
+    Executor executor(problem, tasks, std::move(program), placement, kShared);
     return result_of(executor, iterations);
 }
 
@@ -160,7 +164,7 @@ std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
     Program program = make_program(problem, strategy, tasks, timeline.commit_order, sources,
                                    placement, {.optimizer = {}, .nccl = &stand_in_library()});
     const std::size_t losses = program.losses.size();
-    Executor executor(problem, tasks, std::move(program), placement, {});
+    Executor executor(problem, tasks, std::move(program), placement, kShared);
     static_cast<void>(executor.run(1));
     static_cast<void>(take_waits());
     static_cast<void>(executor.run(1));
@@ -222,7 +226,7 @@ public:
                                         .keep_gradients = true,
                                         .peers = &peers_,
                                         .nccl = &stand_in_library()});
-        Executor executor(problem_, tasks, std::move(program), placement_, {});
+        Executor executor(problem_, tasks, std::move(program), placement_, kShared);
         return result_of(executor, iterations);
     }
 

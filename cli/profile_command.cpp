@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,12 +13,15 @@
 
 #include <fmt/format.h>
 
+#include "api/imported_times.h"
 #include "api/plan_options.h"
 #include "api/pricing.h"
 #include "api/profiler.h"
 #include "api/runtime_library.h"
 #include "api/transfer_probes.h"
 #include "base/error.h"
+#include "base/files.h"
+#include "cli/import_summary.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/plan_summary.h"
@@ -26,6 +30,7 @@
 #include "cli/progress.h"
 #include "cli/progress_line.h"
 #include "cli/shared_options.h"
+#include "cli/summary.h"
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
 #include "plan/files/verify.h"
@@ -62,6 +67,15 @@ public:
                        "the host is slower than it was (for hosts that others use too)")
             ->check(CLI::Range(1, 1'000))
             ->capture_default_str();
+        app.add_option("--import", import_,
+                       "measure nothing: take the times of operators from a trace of "
+                       "torch.profiler (.json), a table of nsys or of your own (.csv; "
+                       "docs/file-formats.md)")
+            ->type_name("FILE");
+        app.add_option("--export-works", export_works_,
+                       "measure nothing: write what there is to measure, for --import to read once "
+                       "its times are filled in")
+            ->type_name("FILE");
     }
 
     ExitCode run(Console& console) override {
@@ -76,24 +90,13 @@ public:
                             "ONNX model.",
                             model_.file.string()));
         }
+        if (!import_.empty() || !export_works_.empty()) return run_elsewhere(subject, console);
         runtime::Runtime& runtime = api::load_runtime();
         runtime.check(problem.graph());
         const runtime::Hardware hardware = runtime.hardware(device_, problem.machine());
         note_threads(problem.machine(), hardware, console);
         const Interrupt interrupt;
-        if (strategy_->count() > 0) {
-            // The best plan of that form, by the costs that there are without measuring.
-            const search::SearchResult result =
-                run_search(problem, api::engine_options(asked_), interrupt, console);
-            if (!result.has_plan()) return report_no_plan(result, interrupt.flag(), console);
-            if (interrupt.flag()) {
-                console.note("interrupted: nothing was measured.");
-                return ExitCode::done;
-            }
-            subject.priced =
-                plan::price(problem, result.strategy, result.scheduler, plan::Listed::all);
-            subject.strategy = result.strategy;
-        }
+        if (const auto ended = find_strategy(subject, interrupt, console)) return *ended;
         cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
         ProgressLine line(console);
         api::ProfilerOptions options{.devices = device_,
@@ -141,6 +144,59 @@ private:
         std::optional<plan::Priced> priced;
     };
 
+    /// With --strategy the best plan of that form, by the costs that there are without measuring.
+    /// The exit code, where that is the end.
+    std::optional<ExitCode> find_strategy(Subject& subject, const Interrupt& interrupt,
+                                          Console& console) const {
+        if (strategy_->count() == 0) return std::nullopt;
+        const plan::Problem& problem = *subject.loaded->problem;
+        const search::SearchResult result =
+            run_search(problem, api::engine_options(asked_), interrupt, console);
+        if (!result.has_plan()) return report_no_plan(result, interrupt.flag(), console);
+        if (interrupt.flag()) {
+            console.note("interrupted: nothing was measured.");
+            return ExitCode::done;
+        }
+        subject.priced = plan::price(problem, result.strategy, result.scheduler, plan::Listed::all);
+        subject.strategy = result.strategy;
+        return std::nullopt;
+    }
+
+    /// --export-works and --import: who measures is somebody else.
+    ExitCode run_elsewhere(Subject& subject, Console& console) const {
+        const Interrupt interrupt;
+        if (const auto ended = find_strategy(subject, interrupt, console)) return *ended;
+        const plan::Problem& problem = *subject.loaded->problem;
+        const std::vector<plan::Strategy> strategies = subject.strategy
+                                                           ? std::vector{*subject.strategy}
+                                                           : search::covering_strategies(problem);
+        const api::WantedWorks wanted = api::wanted_works(problem, strategies);
+        if (!export_works_.empty()) {
+            write_file(export_works_, api::works_table(wanted));
+            console.print(fact_line("works", fmt::format("{}: {}, for {}", export_works_.string(),
+                                                         count_of(std::ssize(wanted.works), "work"),
+                                                         wanted.device.model)));
+        }
+        if (import_.empty()) return ExitCode::done;
+        const api::ImportedTimes times = api::import_times(import_, wanted, std::time(nullptr));
+        if (times.traced.rows.empty()) {
+            throw MismatchError(fmt::format(
+                "{}: no time of what {} does. Give the trace of that model, with the same --batch, "
+                "--bind, --precision and --mode; --export-works writes what is looked for.",
+                import_.string(), model_.file.filename().string()));
+        }
+        if (times.unknown > 0) {
+            console.note(fmt::format("{}: {} of works that plans of this model do not have.",
+                                     import_.string(), count_of(times.unknown, "time")));
+        }
+        cost::ProfileDatabase::create(database_).add(wanted.device, times.traced.rows);
+        const Imported imported{
+            .file = import_, .database = database_, .wanted = wanted, .times = times};
+        console.json(import_json(imported));
+        console.print(import_text(imported));
+        return ExitCode::done;
+    }
+
     static void note_threads(const cost::Machine& machine, const runtime::Hardware& hardware,
                              Console& console) {
         const auto other = std::ranges::find_if(machine.devices(), [&](const cost::Device& device) {
@@ -187,6 +243,8 @@ private:
     bool repeat_ = false;
     int iterations_ = 20;
     int rounds_ = 1;
+    std::filesystem::path import_;
+    std::filesystem::path export_works_;
 };
 
 }  // namespace

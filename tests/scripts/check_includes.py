@@ -28,6 +28,7 @@ ARROWS = {
     "cost": "base cost/kernels cost/machine graph graph/operators",
     "cost/collectives": "base cost cost/machine",
     "cost/profile": "base cost cost/collectives cost/machine graph",
+    "cost/traces": "base cost cost/profile graph",
     "plan/strategy": "base graph graph/operators",
     "plan/layout": "base cost/collectives cost/machine graph/operators plan/strategy",
     "plan/problem": "base cost cost/collectives cost/machine cost/profile graph graph/operators "

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/imported_times.h"
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cost/traces/csv_table.h"
+#include "plan/lowering/lower.h"
+#include "plan/tasks/task_measurements.h"
+
+namespace partita::api {
+
+namespace {
+
+using Finding = cost::TracedWorks::Finding;
+
+constexpr std::string_view kWork = "work";
+constexpr std::string_view kTime = "time_us";
+constexpr double kPicosecondsPerMicrosecond = 1e6;
+
+cost::DeviceKey only_key(const cost::Machine& machine) {
+    const cost::Device& first = machine.device(0);
+    for (const cost::Device& device : machine.devices()) {
+        if (cost::device_key(device) == cost::device_key(first)) continue;
+        throw UsageError(
+            fmt::format("--machine {}: has {} and {}, and times are of one of them. Give a machine "
+                        "of that alone, "
+                        "such as --machine 1x{}.",
+                        machine.name(), first.model, device.model, first.model));
+    }
+    return cost::device_key(first);
+}
+
+/// Row by row as --export-works wrote it.
+ImportedTimes read_works(const cost::CsvTable& table, std::span<const cost::MeasuredWork> wanted) {
+    std::map<std::string_view, std::size_t> by_text;
+    for (std::size_t i = 0; i < wanted.size(); ++i) by_text.emplace(wanted[i].signature.text, i);
+    ImportedTimes imported;
+    imported.traced.findings.assign(wanted.size(), Finding::not_called);
+    for (std::size_t row = 0; row < table.size(); ++row) {
+        if (table.text(row, kTime).empty()) continue;
+        const Time time = time_from_milliseconds(1e-3 * table.number(row, kTime));
+        if (time <= Time{}) table.fail(row, "time_us: expected a number > 0");
+        const auto found = by_text.find(table.text(row, kWork));
+        if (found == by_text.end()) {
+            ++imported.unknown;
+            continue;
+        }
+        if (imported.traced.findings[found->second] == Finding::found) {
+            table.fail(row, "the same work as in a line before");
+        }
+        imported.traced.findings[found->second] = Finding::found;
+        cost::MeasuredWork work = wanted[found->second];
+        work.time.median = work.time.lower = work.time.upper = time;
+        imported.traced.rows.push_back(std::move(work));
+    }
+    return imported;
+}
+
+bool is_works_table(std::string_view text) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    return line.find(kTime) != std::string_view::npos && line.find('{') == std::string_view::npos;
+}
+
+}  // namespace
+
+WantedWorks wanted_works(const plan::Problem& problem, std::span<const plan::Strategy> strategies) {
+    WantedWorks wanted{.device = only_key(problem.machine()), .works = {}};
+    std::map<std::string, std::size_t> by_text;
+    for (std::size_t s = 0; s < strategies.size(); ++s) {
+        const plan::TaskGraph tasks = plan::lower(problem, strategies[s]);
+        const plan::TaskMeasurements works(problem, strategies[s], tasks);
+        for (std::size_t t = 0; t < tasks.size(); ++t) {
+            auto work = works.work(plan::TaskId(t), {});
+            if (!work || tasks.tasks[t].duration == Time{}) continue;
+            const auto [at, is_new] =
+                by_text.try_emplace(work->signature.text, wanted.works.size());
+            if (is_new) {
+                wanted.works.push_back(
+                    {.work = std::move(*work), .predicted = tasks.tasks[t].duration, .tasks = 0});
+            }
+            if (s == 0) ++wanted.works[at->second].tasks;
+        }
+    }
+    return wanted;
+}
+
+std::string works_table(const WantedWorks& wanted) {
+    std::string text = "device,work,flops,bytes,tasks,predicted_us,time_us\n";
+    const std::string device = cost::csv_field(wanted.device.model);
+    for (const WantedWork& each : wanted.works) {
+        text += fmt::format(
+            "{},{},{:.0f},{},{},{:.3f},\n", device, cost::csv_field(each.work.signature.text),
+            static_cast<double>(each.work.flops.raw()), each.work.bytes.raw(), each.tasks,
+            static_cast<double>(each.predicted.raw()) / kPicosecondsPerMicrosecond);
+    }
+    return text;
+}
+
+ImportedTimes import_times(const std::filesystem::path& file, const WantedWorks& wanted,
+                           std::int64_t seconds) {
+    std::vector<cost::MeasuredWork> works;
+    for (const WantedWork& each : wanted.works) {
+        works.push_back(each.work);
+        works.back().time.date = cost::utc_date(seconds);
+        works.back().time.versions = file.filename().string();
+    }
+    const std::string text = read_text_file(file);
+    if (is_works_table(text)) {
+        const cost::CsvTable table(text, kTime, file.string());
+        if (!table.has(kWork)) {
+            throw InputError(fmt::format("{}: no column '{}'", file.string(), kWork));
+        }
+        return read_works(table, works);
+    }
+    ImportedTimes imported;
+    imported.times = cost::read_operator_times(text, file.string());
+    imported.traced = cost::traced_works(works, imported.times);
+    return imported;
+}
+
+}  // namespace partita::api

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/imported_times.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "api/loaded_model.h"
+#include "api/request.h"
+#include "cost/machine/machine_file.h"
+#include "cost/traces/work_text.h"
+#include "search/profiling/covering_strategies.h"
+#include "tests/support/paths.h"
+
+namespace partita::api {
+namespace {
+
+ImportOptions options_of(const std::string& model) {
+    if (model == "encoder-layer" || model == "lstm") return {.bindings = {{"sequence", 6}}, .batch = 4};
+    return {.batch = 4};
+}
+
+class WantedWorksOf : public testing::TestWithParam<const char*> {};
+
+// Whatever a work is called, its operands can be read back from it.
+TEST_P(WantedWorksOf, SayWhatTheyAreDoneOn) {
+    const LoadedModel loaded =
+        load_model(tests::repository() / "examples" / "runnable" / GetParam() / "model.onnx",
+                   options_of(GetParam()));
+    const cost::Machine machine = cost::load_machine("cpu:2");
+    for (const plan::Mode mode : {plan::Mode::inference, plan::Mode::training}) {
+        const plan::Problem problem = make_problem(loaded, machine, {.mode = mode});
+        const WantedWorks wanted = wanted_works(problem, search::covering_strategies(problem));
+        EXPECT_EQ(wanted.device, cost::device_key(machine.device(0)));
+        ASSERT_GT(wanted.works.size(), 5U);
+        std::int64_t parsed = 0;
+        for (const WantedWork& each : wanted.works) {
+            const std::string& name = each.work.signature.text;
+            const auto text = cost::parse_work_text(name);
+            if (!text) {
+                EXPECT_TRUE(name.starts_with("loss ") || name.starts_with("norm")) << name;
+                continue;
+            }
+            ++parsed;
+            EXPECT_EQ(text->phase, each.work.phase) << name;
+            if (text->type.empty()) {
+                EXPECT_GT(text->elements, 0) << name;
+                continue;
+            }
+            EXPECT_EQ(text->type, each.work.type) << name;
+            EXPECT_FALSE(text->operands.empty() || text->results.empty()) << name;
+            EXPECT_GT(each.predicted, Time{}) << name;
+        }
+        EXPECT_GT(4 * parsed, 3 * std::ssize(wanted.works));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runnable, WantedWorksOf,
+                         testing::Values("mlp", "convnet", "encoder-layer", "lstm", "dlrm-tiny"),
+                         [](const auto& of) {
+                             std::string name = of.param;
+                             std::erase(name, '-');
+                             return name;
+                         });
+
+}  // namespace
+}  // namespace partita::api

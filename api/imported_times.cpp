@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/imported_times.h"
 
+#include <algorithm>
+#include <ctime>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "api/framework.h"
+#include "api/impl.h"
+#include "api/plan_options.h"
+#include "api/request.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "cost/profile/profile_database.h"
 #include "cost/traces/csv_table.h"
 #include "plan/lowering/lower.h"
 #include "plan/tasks/task_measurements.h"
+#include "search/profiling/covering_strategies.h"
 
 namespace partita::api {
 
@@ -60,6 +69,54 @@ ImportedTimes read_works(const cost::CsvTable& table, std::span<const cost::Meas
         imported.traced.rows.push_back(std::move(work));
     }
     return imported;
+}
+
+std::string_view reason_of(Finding finding) {
+    switch (finding) {
+    case Finding::found: return "found";
+    case Finding::not_called: return "not in the file";
+    case Finding::ambiguous: return "several alike";
+    case Finding::no_rule: return "no operator known";
+    }
+    return {};
+}
+
+/// Of the works of a step.
+void add_works(ImportReport& report, const WantedWorks& wanted, const cost::TracedWorks& traced) {
+    std::size_t row = 0;  // of what was found
+    for (std::size_t i = 0; i < wanted.works.size(); ++i) {
+        const WantedWork& work = wanted.works[i];
+        const bool found = traced.findings[i] == Finding::found;
+        const std::size_t own = row;
+        if (found) ++row;
+        if (work.tasks == 0) continue;
+        const Time predicted = work.tasks * work.predicted;
+        ++report.works;
+        report.predicted += predicted;
+        if (found) {
+            ++report.found;
+            report.predicted_found += predicted;
+            report.measured_found += work.tasks * traced.rows[own].time.median;
+        } else {
+            report.missing.push_back({.work = work.work.signature.text,
+                                      .tasks = work.tasks,
+                                      .predicted = predicted,
+                                      .why = std::string(reason_of(traced.findings[i]))});
+        }
+    }
+    std::ranges::stable_sort(report.missing, std::greater{}, &ImportReport::Missing::predicted);
+}
+
+void add_unused(ImportReport& report, const ImportedTimes& imported) {
+    const auto& calls = imported.times.calls;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (imported.traced.used[i] != 0) continue;
+        Time sum;
+        for (const Time time : calls[i].times) sum += time;
+        report.unused.push_back(
+            {.call = text_of(calls[i]), .calls = std::ssize(calls[i].times), .time = sum});
+    }
+    std::ranges::stable_sort(report.unused, std::greater{}, &ImportReport::Unused::time);
 }
 
 bool is_works_table(std::string_view text) {
@@ -124,4 +181,43 @@ ImportedTimes import_times(const std::filesystem::path& file, const WantedWorks&
     return imported;
 }
 
+ImportReport add_to(const std::filesystem::path& database, const std::filesystem::path& file,
+                    const WantedWorks& wanted, const ImportedTimes& imported) {
+    if (imported.traced.rows.empty()) {
+        throw MismatchError(fmt::format(
+            "{}: has no time of what this model does. Give the trace of that model, of the same "
+            "shapes, element types and mode; `partita profile --export-works` writes what is "
+            "looked "
+            "for.",
+            file.string()));
+    }
+    cost::ProfileDatabase::create(database).add(wanted.device, imported.traced.rows);
+    ImportReport report{.device = wanted.device.model,
+                        .measured_on = imported.times.device,
+                        .operators = std::ssize(imported.times.calls),
+                        .rows = std::ssize(imported.traced.rows),
+                        .unknown = imported.unknown};
+    add_works(report, wanted, imported.traced);
+    add_unused(report, imported);
+    return report;
+}
+
 }  // namespace partita::api
+
+namespace partita {
+
+ImportReport import_times(const Model& model, const Machine& machine, const PlanOptions& given,
+                          const std::filesystem::path& file,
+                          const std::filesystem::path& database) {
+    api::check_options(given);
+    const PlanOptions options = api::with_framework(given);
+    const cost::Machine& hardware = machine.impl().machine;
+    const plan::Problem problem =
+        api::make_problem(model.impl().loaded, hardware,
+                          api::problem_options(options, model.impl().loaded, hardware));
+    const api::WantedWorks wanted =
+        api::wanted_works(problem, search::covering_strategies(problem));
+    return api::add_to(database, file, wanted, api::import_times(file, wanted, std::time(nullptr)));
+}
+
+}  // namespace partita

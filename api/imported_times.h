@@ -20,6 +20,8 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
+#include <partita/profile.h>
+
 namespace partita::api {
 
 struct WantedWork {
@@ -46,8 +48,12 @@ struct ImportedTimes {
     std::int64_t unknown = 0;   ///< filled lines of a works table that no wanted work has
 };
 
-/// `seconds` since 1970-01-01: the date of the rows.
+/// Throws InputError. `seconds` since 1970-01-01: the date of the rows.
 ImportedTimes import_times(const std::filesystem::path& file, const WantedWorks& wanted,
                            std::int64_t seconds);
+
+/// Writes the rows. Throws MismatchError if there are none.
+ImportReport add_to(const std::filesystem::path& database, const std::filesystem::path& file,
+                    const WantedWorks& wanted, const ImportedTimes& imported);
 
 }  // namespace partita::api

@@ -6,18 +6,13 @@
 #include <filesystem>
 #include <string>
 
-#include "api/imported_times.h"
+#include <partita/profile.h>
 
 namespace partita::cli {
 
-struct Imported {
-    const std::filesystem::path& file;
-    const std::filesystem::path& database;
-    const api::WantedWorks& wanted;
-    const api::ImportedTimes& times;
-};
-
-std::string import_text(const Imported& imported);
-std::string import_json(const Imported& imported);
+std::string import_text(const ImportReport& report, const std::filesystem::path& file,
+                        const std::filesystem::path& database);
+std::string import_json(const ImportReport& report, const std::filesystem::path& file,
+                        const std::filesystem::path& database);
 
 }  // namespace partita::cli

@@ -179,21 +179,13 @@ private:
         }
         if (import_.empty()) return ExitCode::done;
         const api::ImportedTimes times = api::import_times(import_, wanted, std::time(nullptr));
-        if (times.traced.rows.empty()) {
-            throw MismatchError(fmt::format(
-                "{}: no time of what {} does. Give the trace of that model, with the same --batch, "
-                "--bind, --precision and --mode; --export-works writes what is looked for.",
-                import_.string(), model_.file.filename().string()));
-        }
-        if (times.unknown > 0) {
+        const ImportReport report = api::add_to(database_, import_, wanted, times);
+        if (report.unknown > 0) {
             console.note(fmt::format("{}: {} of works that plans of this model do not have.",
-                                     import_.string(), count_of(times.unknown, "time")));
+                                     import_.string(), count_of(report.unknown, "time")));
         }
-        cost::ProfileDatabase::create(database_).add(wanted.device, times.traced.rows);
-        const Imported imported{
-            .file = import_, .database = database_, .wanted = wanted, .times = times};
-        console.json(import_json(imported));
-        console.print(import_text(imported));
+        console.json(import_json(report, import_, database_));
+        console.print(import_text(report, import_, database_));
         return ExitCode::done;
     }
 

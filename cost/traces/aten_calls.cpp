@@ -65,12 +65,21 @@ Calls products(const WorkText& work, const Tensor& a) {
     return calls;
 }
 
+/// Its bias is added, and its gradient summed, by kernels of their own.
 Calls convolution(const WorkText& work, const Tensor& x) {
     const Tensor* weight = work.operand(1);
-    if (weight == nullptr) return {};
+    if (weight == nullptr || work.results.empty() || !work.results[0]) return {};
     const bool forward = work.phase == Phase::forward;
-    return {{.keys = {shapes_key(forward ? "convolution" : "convolution-backward",
-                                 {x.shape, weight->shape})}}};
+    Calls calls = {{.keys = {shapes_key(forward ? "convolution" : "convolution-backward",
+                                        {x.shape, weight->shape})}}};
+    const Tensor* bias = work.operand(2);
+    if (bias == nullptr || (!forward && !work.wants(2))) return calls;
+    const std::int64_t result = volume(work.results[0]->shape);
+    calls.push_back({.keys = {forward ? elements_key("add", {result, volume(bias->shape)})
+                                      : elements_key("sum", {result})},
+                     .may_lack = true,
+                     .is_inner = true});
+    return calls;
 }
 
 /// [batch, heads, length, dim]; rows of 3 dims have their heads side by side.

@@ -24,6 +24,7 @@ struct AtenCall {
     std::vector<std::string> keys;  ///< the first that was measured counts
     int times = 1;                  ///< how often
     bool may_lack = false;          ///< part of another call where it was not measured
+    bool is_inner = false;          ///< of another call, which has its time unless a table is flat
 };
 
 struct AtenCalls {

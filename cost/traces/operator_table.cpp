@@ -20,6 +20,7 @@ using graph::Shape;
 
 constexpr std::string_view kProjected = "Projected Duration (ns)";
 constexpr std::string_view kOwn = "device_us";
+constexpr int kMostCalls = 1'000'000;
 
 /// The integers in a text, whatever stands between them.
 Shape integers_in(std::string_view text) {
@@ -49,7 +50,9 @@ OperatorTimes read_own(const CsvTable& table) {
     for (std::size_t row = 0; row < table.size(); ++row) {
         const double calls = table.has("calls") ? table.number(row, "calls") : 1;
         const double microseconds = table.number(row, kOwn);
-        if (calls < 1) table.fail(row, "calls: expected a number >= 1");
+        if (calls < 1 || calls > kMostCalls) {
+            table.fail(row, fmt::format("calls: expected a number from 1 to {}", kMostCalls));
+        }
         if (microseconds <= 0) continue;
         std::optional<graph::DType> dtype;
         if (table.has("type")) dtype = graph::dtype_from_name(table.text(row, "type"));

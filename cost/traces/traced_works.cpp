@@ -27,7 +27,7 @@ struct Known {
 /// What was measured, by type of elements and key; undefined: of a type that is not known.
 class Lookup {
 public:
-    explicit Lookup(const OperatorTimes& times) {
+    explicit Lookup(const OperatorTimes& times) : is_flat_(times.is_flat) {
         for (std::size_t i = 0; i < times.calls.size(); ++i) {
             const OperatorCalls& calls = times.calls[i];
             if (calls.times.empty() || !has_extents(calls)) continue;
@@ -44,6 +44,7 @@ public:
         for (auto& [key, known] : known_) std::ranges::sort(known.times);
     }
 
+    [[nodiscard]] bool is_flat() const { return is_flat_; }
     [[nodiscard]] const Known* find(graph::DType dtype, const std::string& key) const {
         for (const graph::DType each : {dtype, graph::DType::undefined}) {
             const auto found = known_.find({each, key});
@@ -61,6 +62,7 @@ private:
     static Time longest(const std::vector<Time>& times) { return *std::ranges::max_element(times); }
 
     std::map<std::pair<graph::DType, std::string>, Known> known_;
+    bool is_flat_ = false;
 };
 
 struct Sum {
@@ -72,6 +74,7 @@ struct Sum {
 std::optional<Sum> sum_of(const AtenCalls& work, const Lookup& lookup) {
     Sum sum;
     for (const AtenCall& call : work.calls) {
+        if (call.is_inner && !lookup.is_flat()) continue;
         const Known* known = nullptr;
         for (const std::string& key : call.keys) {
             if (known == nullptr) known = lookup.find(work.dtype, key);

@@ -63,8 +63,52 @@ Plan price_texts(const Model& model, const Machine& machine, const std::vector<O
     return price(model, machine, ops, options);
 }
 
+ImportReport import_texts(const Model& model, const Machine& machine,
+                          const std::filesystem::path& file, const std::filesystem::path& database,
+                          const std::map<std::string, std::string>& texts) {
+    PlanOptions options;
+    for (const auto& [option, text] : texts) options.set(option, text);
+    const nb::gil_scoped_release released;
+    return import_times(model, machine, options, file, database);
+}
+
 std::optional<double> optional_seconds(const std::optional<Time>& time) {
     return time ? std::optional(seconds(*time)) : std::nullopt;
+}
+
+void bind_import(nb::module_& m) {
+    using Missing = ImportReport::Missing;
+    using Unused = ImportReport::Unused;
+    nb::class_<Missing>(m, "MissingWork", "A work of a step that has no time.")
+        .def_ro("work", &Missing::work)
+        .def_ro("tasks", &Missing::tasks)
+        .def_prop_ro("predicted", &seconds_of<Missing, &Missing::predicted>,
+                     "Seconds of all tasks.")
+        .def_ro("why", &Missing::why);
+    nb::class_<Unused>(m, "UnusedCall", "An operator of the file that no work is made of.")
+        .def_ro("call", &Unused::call)
+        .def_ro("calls", &Unused::calls)
+        .def_prop_ro("time", &seconds_of<Unused, &Unused::time>, "Seconds of all calls.");
+    nb::class_<ImportReport>(m, "ImportReport", "What of a step has a measured time now.")
+        .def_ro("device", &ImportReport::device)
+        .def_ro("measured_on", &ImportReport::measured_on)
+        .def_ro("operators", &ImportReport::operators)
+        .def_ro("rows", &ImportReport::rows, "Works written; other parts of the step's too.")
+        .def_ro("unknown", &ImportReport::unknown)
+        .def_ro("works", &ImportReport::works, "Different works of a step.")
+        .def_ro("found", &ImportReport::found, "How many of these have a time.")
+        .def_prop_ro("predicted", &seconds_of<ImportReport, &ImportReport::predicted>)
+        .def_prop_ro("predicted_found", &seconds_of<ImportReport, &ImportReport::predicted_found>)
+        .def_prop_ro("measured_found", &seconds_of<ImportReport, &ImportReport::measured_found>)
+        .def_ro("missing", &ImportReport::missing, "The longest first.")
+        .def_ro("unused", &ImportReport::unused, "The longest first.")
+        .def("__repr__", [](const ImportReport& report) {
+            return fmt::format("<partita.ImportReport {} of {} works: predicted {}, measured {}>",
+                               report.found, report.works, to_text(report.predicted_found),
+                               to_text(report.measured_found));
+        });
+    m.def("import_times", &import_texts, nb::arg("model"), nb::arg("machine"), nb::arg("file"),
+          nb::arg("database"), nb::arg("options"));
 }
 
 }  // namespace
@@ -115,6 +159,7 @@ void bind_search(nb::module_& m) {
     nb::class_<SearcherInfo>(m, "SearcherInfo")
         .def_ro("name", &SearcherInfo::name)
         .def_ro("summary", &SearcherInfo::summary);
+    bind_import(m);
     m.def("plan_options", &plan_options);
     m.def("searchers", &searchers, "What the option searcher may name.");
     m.def("price", &price_texts, nb::arg("model"), nb::arg("machine"), nb::arg("ops"),

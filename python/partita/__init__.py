@@ -16,6 +16,7 @@ from partita._core import (
     DeviceError,
     Error,
     Graph,
+    ImportReport,
     InputError,
     Machine,
     MismatchError,
@@ -30,12 +31,13 @@ from partita._core import (
     UsageError,
     searchers,
 )
-from partita.search import options, plan, price
+from partita.search import import_times, options, plan, price
 
 __all__ = [
     "DeviceError",
     "Error",
     "Graph",
+    "ImportReport",
     "InputError",
     "Machine",
     "MismatchError",
@@ -48,6 +50,7 @@ __all__ = [
     "TensorLayout",
     "TensorPart",
     "UsageError",
+    "import_times",
     "options",
     "plan",
     "price",

@@ -54,6 +54,20 @@ def price(model: _core.Model, machine: _core.Machine, ops: list[_core.OpPlan],
     return _core.price(model, machine, ops, option_texts(options))
 
 
+def import_times(model: _core.Model, machine: _core.Machine, file: str | os.PathLike,
+                 database: str | os.PathLike, **options: object) -> _core.ImportReport:
+    """Times that somebody else measured, as rows of a profile database: plan(profile=database) prices
+    by them.
+
+    file: a trace of torch.profiler with record_shapes=True, a table of nsys, or one of your own
+    (docs/file-formats.md, "Times of operators"). The keywords are those of plan() that say how a step
+    goes (mode, optimizer, loss, ...). Raises InputError for what is no such file, MismatchError when it
+    has nothing of what the model does, before anything is written.
+    """
+    return _core.import_times(model, machine, os.fspath(file), os.fspath(database),
+                              option_texts(options))
+
+
 def options() -> dict[str, str]:
     """What plan() takes beside start and progress: name and meaning."""
     return {each.name.replace("-", "_"): each.help for each in _core.plan_options()}

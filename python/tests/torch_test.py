@@ -267,6 +267,37 @@ def test_without_a_process_group_it_says_what_to_do():
         case.planned(machine, plan).apply(case.module)
 
 
+@pytest.mark.parametrize("name", ["mlp", "convnet", "gpt", "llama", "vit", "dlrm"])
+def test_what_the_profiler_measures_prices_the_plan(name, tmp_path):
+    case = case_of(name)
+    machine, database = partita.Machine.load("cpu:1"), tmp_path / "profile.sqlite"
+    module = copy.deepcopy(case.module)
+    report = partita.torch.profile(module, case.args, machine=machine, database=database, steps=3)
+    assert report.rows >= report.found > 0
+    matrix = [each.work for each in report.missing if re.search(r" (MatMul|Gemm|Conv|Linear|Attention)\.", each.work)]
+    assert not matrix, matrix
+    for key, value in case.module.named_parameters():
+        assert torch.equal(value, dict(module.named_parameters())[key])
+    options = dict(searcher="single-device", **case.options())
+    before = partita.plan(case.model, machine, **options).plan.value
+    after = partita.plan(case.model, machine, profile=database, **options).plan.value
+    # What has no time may be priced by its neighbours, of which there are few.
+    assert after - before == pytest.approx(report.measured_found - report.predicted_found, rel=0.05)
+
+
+def test_a_trace_of_another_module_is_refused(tmp_path):
+    mlp, gpt = case_of("mlp"), case_of("gpt")
+    with torch.profiler.profile(record_shapes=True) as measured:
+        mlp.module(*mlp.args)
+    measured.export_chrome_trace(str(tmp_path / "trace.json"))
+    given = dict(machine="cpu:1", database=tmp_path / "profile.sqlite")
+    with pytest.raises(partita.MismatchError, match="no time of what this model does"):
+        partita.torch.import_trace(tmp_path / "trace.json", gpt.module, gpt.args, **given)
+    with pytest.raises(partita.InputError, match="none.json"):
+        partita.torch.import_trace(tmp_path / "none.json", gpt.module, gpt.args, **given)
+    assert not (tmp_path / "profile.sqlite").exists()
+
+
 @pytest.mark.parametrize(("arguments", "says"), [
     ("2 gpt.py steps=2 strategy=pp=2 micro_batches=4 schedule=1f1b", "2 stages.*step 1: loss.*fsdp .* ms"),
     ("2 fine_tuning.py", "2 parameters trained, body as before"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/imported_times.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,16 @@
 #include "cost/traces/work_text.h"
 #include "search/profiling/covering_strategies.h"
 #include "tests/support/paths.h"
+#include "tests/support/temporary_folder.h"
+
+#include <partita/partita.h>
 
 namespace partita::api {
 namespace {
 
 ImportOptions options_of(const std::string& model) {
-    if (model == "encoder-layer" || model == "lstm") return {.bindings = {{"sequence", 6}}, .batch = 4};
+    if (model == "encoder-layer" || model == "lstm")
+        return {.bindings = {{"sequence", 6}}, .batch = 4};
     return {.batch = 4};
 }
 
@@ -63,6 +68,30 @@ INSTANTIATE_TEST_SUITE_P(Runnable, WantedWorksOf,
                              std::erase(name, '-');
                              return name;
                          });
+
+// As a user of the library has it.
+TEST(ImportTimes, GivesFindPlanItsPrices) {
+    const TemporaryFolder folder;
+    const std::filesystem::path examples = tests::repository() / "examples";
+    const Model model =
+        Model::load((examples / "runnable/mlp/model.onnx").string(), {.batch = 1024});
+    const Machine machine = Machine::load("cpu:1");
+    PlanOptions options{.mode = Mode::training, .evaluations = 3};
+    const Time before = find_plan(model, machine, options).plan().value();
+    const std::filesystem::path database = folder.path() / "profile.sqlite";
+    const ImportReport report =
+        import_times(model, machine, options, examples / "traces/mlp.json", database);
+    EXPECT_EQ(report.works, report.found + std::ssize(report.missing));
+    options.profile = database;
+    const Time after = find_plan(model, machine, options).plan().value();
+    EXPECT_EQ(before - after, report.predicted_found - report.measured_found);
+    options.mode = Mode::inference;
+    options.profile.clear();
+    const Model other =
+        Model::load((examples / "runnable/convnet/model.onnx").string(), {.batch = 4});
+    EXPECT_THROW(import_times(other, machine, options, examples / "traces/mlp.json", database),
+                 MismatchError);
+}
 
 }  // namespace
 }  // namespace partita::api

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ from partita.torch.capture import Captured, capture
 from partita.torch.comparison import Measured, as_table, measure
 from partita.torch.parallel import ParallelModule
 
-__all__ = ["Captured", "Measured", "ParallelModule", "Planned", "as_table", "capture", "load", "plan",
-           "price"]
+__all__ = ["Captured", "Measured", "ParallelModule", "Planned", "as_table", "capture", "import_trace",
+           "load", "plan", "price", "profile"]
 
 
 class Planned:
@@ -151,6 +152,53 @@ def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
     target = _machine(machine)
     found = partita.price(model, target, ops, **_options(captured, options))
     return Planned(captured, model, target, found, None)
+
+
+def import_trace(file: str | os.PathLike, module: _nn.Module, args: tuple = (),
+                 kwargs: dict[str, Any] | None = None, *, machine: str | partita.Machine,
+                 database: str | os.PathLike, unbatched: Sequence[str] = (),
+                 **options: Any) -> partita.ImportReport:
+    """The times in a trace of the module's step, recorded by torch.profiler with record_shapes=True,
+    for plan(profile=database). machine: one whose devices are what the trace ran on. Other arguments:
+    as plan(). Raises what partita.import_times() does.
+    """
+    captured = capture(module, args, kwargs, unbatched)
+    return partita.import_times(partita.Model(captured.graph), _machine(machine), file, database,
+                                **_options(captured, options))
+
+
+def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = None, *,
+            machine: str | partita.Machine, database: str | os.PathLike, steps: int = 10,
+            unbatched: Sequence[str] = (), **options: Any) -> partita.ImportReport:
+    """Measures the operators of the module's step where it is, as import_trace() takes them: forward
+    and, unless mode="inference", backward, after two steps that do not count. A plan for devices of
+    other sizes than a rank has here is priced by what is between the measured sizes.
+
+    The module keeps its values but for buffers that its forward updates; gradients are dropped.
+    """
+    trains = options.get("mode", "training") == "training"
+    calls = {**(kwargs or {})}
+
+    def step() -> None:
+        with torch.set_grad_enabled(trains):
+            result = module(*args, **calls)
+            if trains:
+                result.sum().backward()
+        module.zero_grad()
+
+    for _ in range(2):
+        step()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if any(each.is_cuda for each in module.parameters()):
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=activities, record_shapes=True) as measured:
+        for _ in range(steps):
+            step()
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "trace.json")
+        measured.export_chrome_trace(file)
+        return import_trace(file, module, args, kwargs, machine=machine, database=database,
+                            unbatched=unbatched, **options)
 
 
 def load(module: _nn.Module, args: tuple, plan: str | os.PathLike | partita.Plan,

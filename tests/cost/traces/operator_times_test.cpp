@@ -154,7 +154,11 @@ TEST(OperatorTable, SaysWhatATableLacks) {
                 HasSubstr("line 3: has 2 fields"));
     EXPECT_THAT(fault_of("operator,shapes,device_us\n\"aten::mm,8,3\n"),
                 HasSubstr("line 2: a quote does not end"));
-    EXPECT_THAT(fault_of("operator,shapes,calls,device_us\naten::mm,8,0,3\n"), HasSubstr("calls"));
+    for (const char* const calls : {"0", "1e18"}) {
+        EXPECT_THAT(
+            fault_of(std::string("operator,shapes,calls,device_us\naten::mm,8,") + calls + ",3\n"),
+            HasSubstr("calls: expected a number from 1 to"));
+    }
     EXPECT_THAT(fault_of("Name,Projected Duration (ns)\na,1\n"), HasSubstr("'RangeId'"));
     EXPECT_THAT(fault_of("Name,Projected Duration (ns),RangeId,ParentId\nstep,1,1,\n"),
                 HasSubstr("emit_nvtx"));

@@ -168,5 +168,19 @@ TEST(TracedWorks, TakeTheLongestOfATableThatSaysNothingOfNesting) {
     EXPECT_EQ(traced_works(works, times).rows[0].time.median, microseconds(20));
 }
 
+// cudnn_convolution leaves the bias to add_, and both are inside of conv2d.
+TEST(TracedWorks, CountABiasOnce) {
+    OperatorTimes times{
+        .calls = {called("aten::cudnn_convolution", {{1, 3, 8, 8}, {4, 3, 3, 3}}, {50}),
+                  called("aten::add_", {{1, 4, 8, 8}, {1, 4, 1, 1}}, {7})},
+        .device = {}};
+    const std::vector works = {
+        work("forward Conv.22 pads=1,1,1,1 (float32[1,3,8,8], float32[4,3,3,3], float32[4]) -> "
+             "(float32[1,4,8,8])")};
+    EXPECT_EQ(traced_works(works, times).rows[0].time.median, microseconds(50));
+    times.is_flat = true;
+    EXPECT_EQ(traced_works(works, times).rows[0].time.median, microseconds(57));
+}
+
 }  // namespace
 }  // namespace partita::cost

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// import_times(): what somebody else measured, such as a trace of torch.profiler, becomes a profile
+// database, by which plans are priced (PlanOptions::profile).
+//
+//     partita::import_times(model, machine, options, "trace.json", "profile.sqlite");
+//     options.profile = "profile.sqlite";
+//     partita::find_plan(model, machine, options);
+//
+// docs/file-formats.md ("Times of operators") has the formats.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <partita/error.h>
+#include <partita/machine.h>
+#include <partita/model.h>
+#include <partita/search.h>
+#include <partita/types.h>
+
+namespace partita {
+
+/// Of the works of a step on one device (or of the plan that was asked for) what has a time now.
+struct ImportReport {
+    struct Missing {
+        std::string work;        ///< as the database would have it
+        std::int64_t tasks = 0;  ///< in a step
+        Time predicted;          ///< of all of these
+        std::string why;
+    };
+    struct Unused {
+        std::string call;  ///< operator and shapes
+        std::int64_t calls = 0;
+        Time time;  ///< of all of these
+    };
+    std::string device;            ///< the model that rows were written for
+    std::string measured_on;       ///< as the file says it; may be ""
+    std::int64_t operators = 0;    ///< in the file, of different shapes
+    std::int64_t rows = 0;         ///< written
+    std::int64_t unknown = 0;      ///< lines of a table of works that the model does not have
+    std::int64_t works = 0;        ///< of a step
+    std::int64_t found = 0;        ///< of these
+    Time predicted;                ///< of all works of a step
+    Time predicted_found;          ///< of what was found, by the prices without it
+    Time measured_found;           ///< the same, as measured
+    std::vector<Missing> missing;  ///< the longest first
+    std::vector<Unused> unused;    ///< the longest first
+};
+
+/// The options say how a step goes: mode, optimizer, loss, ...; those of a search count for nothing.
+/// Throws InputError for a file that is no such, MismatchError when it has nothing of the model's,
+/// both before anything is written, and UsageError for a machine whose devices are of several kinds.
+ImportReport import_times(const Model& model, const Machine& machine, const PlanOptions& options,
+                          const std::filesystem::path& file, const std::filesystem::path& database);
+
+}  // namespace partita

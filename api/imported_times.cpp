@@ -12,6 +12,7 @@
 
 #include "api/framework.h"
 #include "api/impl.h"
+#include "api/option_table.h"
 #include "api/plan_options.h"
 #include "api/request.h"
 #include "base/error.h"

@@ -262,8 +262,14 @@ private:
                             "out; the model's shapes are fixed.",
                             file_, *options_.batch));
         }
-        bound_.notes.push_back(fmt::format("--batch {} bound {}{}.", *options_.batch,
-                                           fmt::join(bound, ", "),
+        constexpr std::size_t kMostNamed = 4;  // decoders have a cache for each layer
+        std::string more;
+        if (bound.size() > kMostNamed) {
+            more = fmt::format(" and such a dim of {} other inputs", bound.size() - kMostNamed + 1);
+            bound.resize(kMostNamed - 1);
+        }
+        bound_.notes.push_back(fmt::format("--batch {} bound {}{}{}.", *options_.batch,
+                                           fmt::join(bound, ", "), more,
                                            named_ ? "" : ", the first symbolic dim of each input"));
     }
 

@@ -310,6 +310,21 @@ TEST(OnnxOptions, BatchSaysWhichDimsItBound) {
     EXPECT_EQ(model.bindings.at("batch"), 8);
 }
 
+// A decoder has a cache of keys and of values for each layer.
+TEST(OnnxOptions, BatchNamesAFewOfManyDims) {
+    OnnxOptions options;
+    options.batch = 8;
+    options.bindings = {{"past", 15}};
+    const OnnxModel model =
+        import_onnx(kSource / "examples/models/llama-3-8b-decode.onnx", options);
+    EXPECT_THAT(
+        model.notes,
+        testing::Contains("--batch 8 bound dim 0 of input 'token' ('batch'), dim 0 of input "
+                          "'cos' ('batch'), dim 0 of input 'sin' ('batch') and such a dim of "
+                          "64 other inputs."));
+    EXPECT_THAT(model.input_sample_dims, testing::Each(0));
+}
+
 // --- bad models --------------------------------------------------------------------------------
 
 /// Beside each model the exact message; PARTITA_REWRITE_GOLDEN=1 writes them anew.

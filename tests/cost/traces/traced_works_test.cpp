@@ -23,7 +23,8 @@ MeasuredWork work(std::string text) {
     return work;
 }
 
-OperatorCalls called(std::string name, std::vector<Shape> shapes, std::vector<int> microseconds,
+OperatorCalls called(std::string name, std::vector<Shape> shapes,
+                     const std::vector<int>& microseconds,
                      std::optional<DType> dtype = DType::float32) {
     OperatorCalls calls{
         .name = std::move(name), .shapes = std::move(shapes), .dtype = dtype, .times = {}};

@@ -47,6 +47,13 @@ std::string unused_table(const ImportReport& report) {
 
 }  // namespace
 
+std::string exported_json(const api::WantedWorks& wanted, const std::filesystem::path& file) {
+    const Json json = {{"export_works", file.string()},
+                       {"device", wanted.device.model},
+                       {"works", wanted.works.size()}};
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
 std::string import_text(const ImportReport& report, const std::filesystem::path& file,
                         const std::filesystem::path& database) {
     std::string times = file.filename().string();

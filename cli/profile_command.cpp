@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,30 +53,26 @@ public:
         app.add_option("--plan", plan_, "measure only what this plan needs, on its machine")
             ->excludes(strategy_)
             ->type_name("PLAN");
-        app.add_option("--device", device_,
-                       "what to measure on: cpu:N or cuda:I,J,... (default: the machine's)")
-            ->type_name("D");
+        CLI::Option* device =
+            app.add_option("--device", device_,
+                           "what to measure on: cpu:N or cuda:I,J,... (default: the machine's)")
+                ->type_name("D");
         app.add_option("--db", database_, "the database; what it has is not measured again")
             ->type_name("FILE")
             ->capture_default_str();
-        app.add_flag("--repeat", repeat_, "measure what it has too");
-        app.add_option("--iterations", iterations_, "of each run, at most")
-            ->check(CLI::Range(1, 1'000'000))
-            ->capture_default_str();
-        app.add_option("--rounds", rounds_,
-                       "in which all runs are repeated; the quickest counts, and runs wait while "
-                       "the host is slower than it was (for hosts that others use too)")
-            ->check(CLI::Range(1, 1'000))
-            ->capture_default_str();
-        app.add_option("--import", import_,
-                       "measure nothing: take the times of operators from a trace of "
-                       "torch.profiler (.json), a table of nsys or of your own (.csv; "
-                       "docs/file-formats.md)")
-            ->type_name("FILE");
-        app.add_option("--export-works", export_works_,
-                       "measure nothing: write what there is to measure, for --import to read once "
-                       "its times are filled in")
-            ->type_name("FILE");
+        CLI::Option* repeat = app.add_flag("--repeat", repeat_, "measure what it has too");
+        CLI::Option* iterations =
+            app.add_option("--iterations", iterations_, "of each run, at most")
+                ->check(CLI::Range(1, 1'000'000))
+                ->capture_default_str();
+        CLI::Option* rounds =
+            app.add_option(
+                   "--rounds", rounds_,
+                   "in which all runs are repeated; the quickest counts, and runs wait while "
+                   "the host is slower than it was (for hosts that others use too)")
+                ->check(CLI::Range(1, 1'000))
+                ->capture_default_str();
+        add_options_of_others(app, {device, repeat, iterations, rounds});
     }
 
     ExitCode run(Console& console) override {
@@ -137,6 +134,26 @@ public:
     }
 
 private:
+    /// `here`: of measuring, which these leave to others.
+    void add_options_of_others(CLI::App& app, std::initializer_list<CLI::Option*> here) {
+        CLI::Option* times =
+            app.add_option("--import", import_,
+                           "measure nothing: take the times of operators from a trace of "
+                           "torch.profiler (.json), a table of nsys or of your own (.csv; "
+                           "docs/file-formats.md)")
+                ->type_name("FILE");
+        CLI::Option* works =
+            app.add_option(
+                   "--export-works", export_works_,
+                   "measure nothing: write what there is to measure, for --import to read once "
+                   "its times are filled in")
+                ->type_name("FILE");
+        for (CLI::Option* each : here) {
+            times->excludes(each);
+            works->excludes(each);
+        }
+    }
+
     /// What is measured: all that plans of the model need, or one plan.
     struct Subject {
         std::unique_ptr<Loaded> loaded;
@@ -177,7 +194,10 @@ private:
                                                          count_of(std::ssize(wanted.works), "work"),
                                                          wanted.device.model)));
         }
-        if (import_.empty()) return ExitCode::done;
+        if (import_.empty()) {
+            console.json(exported_json(wanted, export_works_));
+            return ExitCode::done;
+        }
         const api::ImportedTimes times = api::import_times(import_, wanted, std::time(nullptr));
         const ImportReport report = api::add_to(database_, import_, wanted, times);
         if (report.unknown > 0) {

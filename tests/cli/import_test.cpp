@@ -66,6 +66,8 @@ TEST_F(Import, OfFilledInWorksPricesAllOfThem) {
     const Outcome exported = run(profile({"--export-works", "works.csv"}));
     ASSERT_EQ(exported.code, 0) << exported.err;
     EXPECT_THAT(files(), ElementsAre("works.csv"));
+    const Outcome again = run(profile({"--export-works", "works.csv", "--json"}));
+    EXPECT_EQ(JsonValue::parse(again.out)["device"], "x86-64 core");
     std::string table = read("works.csv");
     int lines = -1;
     for (std::size_t at = 0; (at = table.find(",\n", at)) != std::string::npos; at += 2) {
@@ -97,7 +99,7 @@ TEST_F(Import, LeavesWhatHasNoTimeAlone) {
 TEST_F(Import, RefusesWhatItCannotUseAndWritesNothing) {
     const Outcome other = run(profile({"--import", trace_}, "512"));
     EXPECT_EQ(other.code, 6) << other.err;
-    EXPECT_THAT(other.err, HasSubstr("--export-works writes what is looked for"));
+    EXPECT_THAT(other.err, HasSubstr("--export-works` writes what is looked for"));
     write("kernels.csv", "Name,Total Time (ns)\ngemm,5\n");
     const Outcome kernels = run(profile({"--import", "kernels.csv"}));
     EXPECT_EQ(kernels.code, 3) << kernels.err;
@@ -108,6 +110,16 @@ TEST_F(Import, RefusesWhatItCannotUseAndWritesNothing) {
     EXPECT_THAT(slow.err, HasSubstr("works.csv: line 2: time_us: expected a number"));
     EXPECT_EQ(run(profile({"--import", "none.json"})).code, 3);
     EXPECT_THAT(files(), ElementsAre("kernels.csv", "works.csv"));
+}
+
+TEST_F(Import, RefusesOptionsOfMeasuringHere) {
+    for (const char* const option : {"--iterations", "--rounds", "--device"}) {
+        const Outcome result = run(profile({"--import", trace_, option, "3"}));
+        EXPECT_EQ(result.code, 2) << option;
+        EXPECT_THAT(result.err, HasSubstr(option));
+    }
+    EXPECT_EQ(run(profile({"--export-works", "works.csv", "--repeat"})).code, 2);
+    EXPECT_TRUE(files().empty());
 }
 
 TEST_F(Import, RefusesMachinesOfSeveralKinds) {

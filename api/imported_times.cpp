@@ -39,9 +39,8 @@ cost::DeviceKey only_key(const cost::Machine& machine) {
         if (cost::device_key(device) == cost::device_key(first)) continue;
         throw UsageError(
             fmt::format("--machine {}: has {} and {}, and times are of one of them. Give a machine "
-                        "of that alone, "
-                        "such as --machine 1x{}.",
-                        machine.name(), first.model, device.model, first.model));
+                        "of that alone, a preset or a file.",
+                        machine.name(), first.model, device.model));
     }
     return cost::device_key(first);
 }
@@ -188,8 +187,7 @@ ImportReport add_to(const std::filesystem::path& database, const std::filesystem
         throw MismatchError(fmt::format(
             "{}: has no time of what this model does. Give the trace of that model, of the same "
             "shapes, element types and mode; `partita profile --export-works` writes what is "
-            "looked "
-            "for.",
+            "looked for.",
             file.string()));
     }
     cost::ProfileDatabase::create(database).add(wanted.device, imported.traced.rows);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PyTorch calls for a work: keys of aten_operators.h, each of them once or more.
+// What PyTorch calls for a work: keys of aten_operators.h.
 //
 //     forward 11 MatMul.13 (float32[8,64], float32[64,32]) -> ...     product 1 8 64 32
 //     backward 11 MatMul.13 (float32[8,64], float32[64,32]) -> ...    product 1 8 32 64, the left
@@ -22,7 +22,6 @@ namespace partita::cost {
 
 struct AtenCall {
     std::vector<std::string> keys;  ///< the first that was measured counts
-    int times = 1;                  ///< how often
     bool may_lack = false;          ///< part of another call where it was not measured
     bool is_inner = false;          ///< of another call, which has its time unless a table is flat
 };

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "cost/traces/aten_operators.h"
+#include "cost/traces/nested_calls.h"
 #include "cost/traces/trace_readers.h"
 
 namespace partita::cost {
@@ -29,18 +29,12 @@ using graph::Shape;
 constexpr std::string_view kOperator = "cpu_op";
 
 struct Event {
-    std::string name;
+    NestedCall call;
     std::int64_t process = 0;
     std::int64_t thread = 0;
-    double begin = 0;  ///< microseconds, as all times here
+    double begin = 0;  ///< microseconds
     double length = 0;
     std::int64_t id = -1;
-    std::vector<Shape> shapes;
-    std::optional<DType> dtype;
-    double device = 0;  ///< of the kernels that it and what it called launched
-    std::ptrdiff_t outer = -1;
-    bool has_class = false;    ///< operator_class()
-    bool calls_class = false;  ///< so has something that it called
 };
 
 std::optional<DType> dtype_of(const std::string& name) {
@@ -116,93 +110,63 @@ public:
                             "torch.profiler.profile(record_shapes=True).",
                             context));
         }
-        nest();
-        OperatorTimes times{.calls = calls(), .device = device_, .is_flat = false};
-        return times;
+        return {.calls = listed_calls(nested()), .device = device_, .is_flat = false};
     }
 
 private:
     void add_operator(const Json& json, const Json& args, double length) {
-        Event event{.name = text_of(json, "name"),
+        Event event{.call = {.name = text_of(json, "name"), .shapes = {}, .dtype = {}},
                     .process = number_of(json, "pid"),
                     .thread = number_of(json, "tid"),
                     .begin = real_of(json, "ts"),
                     .length = length,
-                    .id = number_of(args, "External id"),
-                    .shapes = {},
-                    .dtype = {}};
-        event.has_class = !operator_class(event.name).empty();
+                    .id = number_of(args, "External id")};
+        NestedCall& call = event.call;
         if (const auto dims = args.find("Input Dims"); dims != args.end() && dims->is_array()) {
             has_shapes_ = true;
-            for (const Json& each : *dims) event.shapes.push_back(shape_of(each));
+            for (const Json& each : *dims) call.shapes.push_back(shape_of(each));
         }
         if (const auto types = args.find("Input type"); types != args.end() && types->is_array()) {
             for (const Json& each : *types) {
-                if (!each.is_string() || event.dtype) continue;
-                event.dtype = dtype_of(each.get<std::string>());
+                if (!each.is_string() || call.dtype) continue;
+                call.dtype = dtype_of(each.get<std::string>());
             }
         }
         events_.push_back(std::move(event));
     }
 
-    /// Which operator each was called by; kernels count for all of these.
-    void nest() {
+    /// Kernels count for the operator that launched them and all around it.
+    std::vector<NestedCall> nested() {
         std::ranges::stable_sort(events_, {}, [](const Event& event) {
             return std::tuple(event.process, event.thread, event.begin, -event.length);
         });
+        std::vector<NestedCall> calls;
         std::vector<std::size_t> open;
         for (std::size_t i = 0; i < events_.size(); ++i) {
             const Event& event = events_[i];
             while (!open.empty() && !is_within(event, events_[open.back()])) open.pop_back();
-            if (!open.empty()) events_[i].outer = static_cast<std::ptrdiff_t>(open.back());
+            NestedCall& call = calls.emplace_back(event.call);
+            if (!open.empty()) call.outer = static_cast<std::ptrdiff_t>(open.back());
+            call.microseconds = has_kernels_ ? own_kernels(event) : event.length;
             open.push_back(i);
         }
+        if (!has_kernels_) return calls;
         // What is inside comes behind.
-        for (std::size_t i = events_.size(); i-- > 0;) {
-            Event& event = events_[i];
-            if (const auto own = kernels_.find(event.id); own != kernels_.end() && event.id >= 0) {
-                event.device += own->second;
-            }
-            if (event.outer < 0) continue;
-            Event& outer = events_[static_cast<std::size_t>(event.outer)];
-            outer.device += event.device;
-            outer.calls_class = outer.calls_class || event.has_class || event.calls_class;
+        for (std::size_t i = calls.size(); i-- > 0;) {
+            if (calls[i].outer < 0) continue;
+            calls[static_cast<std::size_t>(calls[i].outer)].microseconds += calls[i].microseconds;
         }
+        return calls;
+    }
+
+    [[nodiscard]] double own_kernels(const Event& event) const {
+        const auto own = kernels_.find(event.id);
+        return own != kernels_.end() && event.id >= 0 ? own->second : 0;
     }
 
     static bool is_within(const Event& inner, const Event& outer) {
         return inner.process == outer.process && inner.thread == outer.thread &&
                inner.begin < outer.begin + outer.length;
-    }
-
-    /// Of what has no class, only the outermost that has none around or inside.
-    [[nodiscard]] bool counts(const Event& event) const {
-        if (!event.has_class && event.calls_class) return false;
-        for (std::ptrdiff_t at = event.outer; at >= 0;) {
-            const Event& outer = events_[static_cast<std::size_t>(at)];
-            const bool same = operator_class(outer.name) == operator_class(event.name);
-            if (event.has_class ? same : outer.has_class || !outer.calls_class) return false;
-            at = outer.outer;
-        }
-        return true;
-    }
-
-    [[nodiscard]] std::vector<OperatorCalls> calls() const {
-        std::map<std::tuple<std::string, std::vector<Shape>, std::optional<DType>>,
-                 std::vector<Time>>
-            by_shapes;
-        for (const Event& event : events_) {
-            const double microseconds = has_kernels_ ? event.device : event.length;
-            if (microseconds <= 0 || !counts(event)) continue;
-            by_shapes[{event.name, event.shapes, event.dtype}].push_back(
-                time_from_milliseconds(1e-3 * microseconds));
-        }
-        std::vector<OperatorCalls> calls;
-        for (const auto& [key, times] : by_shapes) {
-            const auto& [name, shapes, dtype] = key;
-            calls.push_back({.name = name, .shapes = shapes, .dtype = dtype, .times = times});
-        }
-        return calls;
     }
 
     std::vector<Event> events_;

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/traces/aten_operators.h"
 #include "cost/traces/csv_table.h"
+#include "cost/traces/nested_calls.h"
 #include "cost/traces/trace_readers.h"
 
 namespace partita::cost {
@@ -97,27 +97,18 @@ OperatorTimes read_nvtx(const CsvTable& table, const std::string& context) {
     for (std::size_t row = 0; row < table.size(); ++row) {
         by_id.emplace(table.text(row, "RangeId"), row);
     }
-    const auto is_inside_its_class = [&](std::size_t row, std::string_view own) {
-        if (own.empty()) return false;
-        for (std::size_t steps = 0; steps < table.size(); ++steps) {
-            const auto outer = by_id.find(table.text(row, "ParentId"));
-            if (outer == by_id.end()) return false;
-            row = outer->second;
-            if (operator_class(range_of(table.text(row, "Name")).name) == own) return true;
-        }
-        return false;
-    };
-    OperatorTimes times;
+    std::vector<NestedCall> calls;
     bool has_shapes = false;
     for (std::size_t row = 0; row < table.size(); ++row) {
         Range range = range_of(table.text(row, "Name"));
         has_shapes = has_shapes || range.has_shapes;
-        const double nanoseconds = table.number(row, kProjected);
-        if (nanoseconds <= 0 || is_inside_its_class(row, operator_class(range.name))) continue;
-        times.calls.push_back({.name = std::move(range.name),
-                               .shapes = std::move(range.shapes),
-                               .dtype = {},
-                               .times = {time_from_milliseconds(1e-6 * nanoseconds)}});
+        const auto outer = by_id.find(table.text(row, "ParentId"));
+        calls.push_back(
+            {.name = std::move(range.name),
+             .shapes = std::move(range.shapes),
+             .dtype = {},
+             .microseconds = 1e-3 * table.number(row, kProjected),
+             .outer = outer == by_id.end() ? -1 : static_cast<std::ptrdiff_t>(outer->second)});
     }
     if (!has_shapes) {
         throw InputError(
@@ -125,7 +116,7 @@ OperatorTimes read_nvtx(const CsvTable& table, const std::string& context) {
                         "torch.autograd.profiler.emit_nvtx(record_shapes=True).",
                         context));
     }
-    return times;
+    return {.calls = listed_calls(calls), .device = {}, .is_flat = false};
 }
 
 }  // namespace
@@ -144,8 +135,7 @@ OperatorTimes read_operator_table(std::string_view csv, const std::string& conte
         throw InputError(fmt::format(
             "{}: neither operators (columns operator, shapes, device_us) nor ranges (nsys stats "
             "--report nvtx_gpu_proj_trace --format csv) nor works (profile --export-works). Tables "
-            "of "
-            "kernels do not say which operators they are of.",
+            "of kernels do not say which operators they are of.",
             context));
     }
     const CsvTable table(csv, kOwn, context);

@@ -9,9 +9,8 @@
 //     table.csv               columns operator, shapes ("8x64 64x32"), device_us, and calls: the sum
 //                             of so many calls (default 1), type: of the elements
 //
-// An operator that calls others has the time of all of them. Of calls inside a call of the same
-// class (aten_operators.h: linear calls addmm) only the outermost is listed; of others, in traces, only
-// those that have no class around or inside.
+// An operator that calls others has the time of all of them, and is listed instead of them
+// (nested_calls.h); a table.csv says nothing of that.
 //
 // Pure; any number of threads. Errors: InputError naming the file, what it lacks and what to do.
 #pragma once

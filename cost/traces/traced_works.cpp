@@ -82,9 +82,9 @@ std::optional<Sum> sum_of(const AtenCalls& work, const Lookup& lookup) {
         if (known == nullptr && call.may_lack) continue;
         if (known == nullptr) return std::nullopt;
         constexpr double kQuarter = 0.25;
-        sum.time.lower += call.times * quantile(known->times, kQuarter);
-        sum.time.median += call.times * median(known->times);
-        sum.time.upper += call.times * quantile(known->times, 1 - kQuarter);
+        sum.time.lower += quantile(known->times, kQuarter);
+        sum.time.median += median(known->times);
+        sum.time.upper += quantile(known->times, 1 - kQuarter);
         const std::int64_t count = std::ssize(known->times);
         sum.time.repetitions = sum.calls.empty() ? count : std::min(sum.time.repetitions, count);
         sum.calls.insert(sum.calls.end(), known->calls.begin(), known->calls.end());

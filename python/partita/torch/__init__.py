@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 import torch.distributed as _dist
+import torch.utils._pytree as pytree
 from torch import nn as _nn
 
 import partita
@@ -177,13 +178,12 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
     The module keeps its values but for buffers that its forward updates; gradients are dropped.
     """
     trains = options.get("mode", "training") == "training"
-    calls = {**(kwargs or {})}
 
     def step() -> None:
         with torch.set_grad_enabled(trains):
-            result = module(*args, **calls)
+            results = pytree.tree_leaves(module(*args, **(kwargs or {})))
             if trains:
-                result.sum().backward()
+                sum(each.sum() for each in results if each.requires_grad).backward()
         module.zero_grad()
 
     for _ in range(2):

@@ -145,6 +145,22 @@ TEST(OperatorTable, ReadsRangesOfNsys) {
     EXPECT_EQ(find(times, "aten::addmm"), nullptr) << "it is inside of linear";
 }
 
+// Equal ranges are calls of one row, and ranges inside of each other end nowhere.
+TEST(OperatorTable, PutsEqualRangesTogether) {
+    const OperatorTimes times = read_operator_times(
+        "Name,Projected Duration (ns),RangeId,ParentId\n"
+        "\":aten::mm, sizes = [[8, 64], [64, 32]]\",3000,1,9\n"
+        "\":aten::mm, sizes = [[8, 64], [64, 32]]\",5000,2,9\n"
+        ":step,9000,9,\n"
+        "\":aten::relu, sizes = [[8]]\",1000,3,4\n"
+        "one,1000,4,5\n"
+        "other,1000,5,4\n",
+        "nvtx.csv");
+    ASSERT_EQ(times.calls.size(), 2U) << "step is around of mm";
+    EXPECT_THAT(find(times, "aten::mm")->times, ElementsAre(microseconds(3), microseconds(5)));
+    EXPECT_NE(find(times, "aten::relu"), nullptr);
+}
+
 TEST(OperatorTable, SaysWhatATableLacks) {
     EXPECT_THAT(fault_of("Name,Total Time (ns)\ngemm,100\n"), HasSubstr("nvtx_gpu_proj_trace"));
     EXPECT_THAT(fault_of("operator,device_us\naten::mm,3\n"), HasSubstr("no column 'shapes'"));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "api/exports.h"
 #include "api/impl.h"
 #include "api/names.h"
 #include "api/pricing.h"
@@ -15,7 +16,6 @@
 #include "plan/description/communication.h"
 #include "plan/description/parallelism.h"
 #include "plan/description/throughput.h"
-#include "plan/exporters/exporter.h"
 #include "plan/files/verify.h"
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
@@ -274,14 +274,9 @@ std::vector<std::string> Plan::verify(const Model& model,
 }
 
 std::string Plan::export_as(std::string_view format, const Model& model) const {
-    plan::check_format(format);
+    api::check_export_format(format);
     const plan::Problem problem = problem_of(impl_->plan, model);
-    const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
-    const plan::Priced priced = api::price_as_planned(problem, strategy, impl_->plan);
-    return plan::export_as(format, {.problem = problem,
-                                    .strategy = strategy,
-                                    .tasks = &priced.tasks,
-                                    .timeline = priced.timeline ? &*priced.timeline : nullptr});
+    return api::export_plan(format, model.impl().loaded, problem, impl_->plan);
 }
 
 }  // namespace partita

@@ -7,12 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/exports.h"
 #include "api/outputs.h"
-#include "api/pricing.h"
-#include "base/error.h"
 #include "base/files.h"
 #include "cli/planned.h"
-#include "plan/exporters/exporter.h"
 
 namespace partita::cli {
 namespace {
@@ -22,25 +20,21 @@ public:
     void add_options(CLI::App& app) override {
         add_planned_options(app, options_);
         std::string formats;
-        for (const plan::ExporterRow& row : plan::exporter_table()) {
-            formats += fmt::format("{}{} ({})", formats.empty() ? "" : ", ", row.name, row.summary);
+        for (const api::ExportFormat& format : api::export_formats()) {
+            formats +=
+                fmt::format("{}{} ({})", formats.empty() ? "" : ", ", format.name, format.summary);
         }
         app.add_option("--format", format_, formats)->required()->type_name("F");
         app.add_option("-o,--output", file_, "the file to write")->required()->type_name("FILE");
     }
 
     ExitCode run(Console& console) override {
-        plan::check_format(format_);
+        api::check_export_format(format_);
         api::check_outputs({{"-o", file_}}, {options_.plan, options_.model.file, options_.machine});
         const Planned planned = load_planned(options_, console);
-        const plan::Problem& problem = *planned.loaded->problem;
-        const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
-        const plan::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
-        write_file(file_, plan::export_as(format_, {.problem = problem,
-                                                    .strategy = strategy,
-                                                    .tasks = &priced.tasks,
-                                                    .timeline = priced.timeline ? &*priced.timeline
-                                                                                : nullptr}));
+        api::check_export_place(format_, planned.loaded->model, file_);
+        write_file(file_, api::export_plan(format_, planned.loaded->model, *planned.loaded->problem,
+                                           planned.plan));
         console.print(fmt::format("wrote {}\n", file_.string()));
         const nlohmann::ordered_json json = {{"format", format_}, {"file", file_.string()}};
         console.json(json.dump(2) + '\n');

@@ -204,8 +204,9 @@ public:
     [[nodiscard]] std::vector<std::string> verify(const Model& model,
                                                   const std::filesystem::path& profile = {}) const;
 
-    /// The plan for another tool: "dot", "chrome-trace", "dtensor", "shardy", "nccl-tuner". Throws
-    /// UsageError for an unknown format, InputError when the plan does not fit the model.
+    /// The plan for another tool: "dot", "chrome-trace", "dtensor", "shardy", "nccl-tuner",
+    /// "onnx-sharding", "megatron", "deepspeed", "torchtitan". Throws UsageError for an unknown
+    /// format and for a plan that it cannot say, InputError when the plan does not fit the model.
     [[nodiscard]] std::string export_as(std::string_view format, const Model& model) const;
 
     struct Impl;  ///< of the library

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/operators/op_rule.h"
+#include "plan/description/product_split.h"
 #include "plan/description/used_devices.h"
 #include "plan/legality/stages.h"
 
@@ -27,41 +27,10 @@ using graph::TensorId;
 
 namespace {
 
-/// Which operand is the weight; nullopt: the op is no product with one.
-std::optional<std::size_t> weight_of(const Problem& problem, OpId id) {
-    const graph::Op& op = problem.graph().op(id);
-    if (op.kind != OpKind::compute || !problem.facts().rule(id).matrix_product) return std::nullopt;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const TensorId t = op.inputs[i];
-        if (t.valid() && problem.facts().origins()[t.index()].weight) return i;
-    }
-    return std::nullopt;
-}
-
-bool names_factor(const graph::TensorRule& tensor, int factor) {
-    return std::ranges::any_of(tensor.dims, [&](const graph::DimRule& dim) {
-        return std::ranges::find(dim.factors, factor) != dim.factors.end();
-    });
-}
-
-/// The degree of a split that an axis is one of.
-int& degree_of(ProductSplit& split, const Axis& axis, const graph::OpRule& rule,
-               const std::vector<graph::BatchDigit>& digits, std::size_t weight) {
-    if (axis.is_replica()) return split.replicas;
-    if (axis.is_summand()) return split.rows;
-    const auto factor = static_cast<std::size_t>(axis.factor);
-    if (digits[factor].extent > 0) return split.data;
-    if (!names_factor(rule.operands[weight], axis.factor)) return split.context;
-    if (rule.factors[factor].reduction) return split.rows;
-    const std::size_t data = weight == 0 ? 1 : 0;
-    return names_factor(rule.operands[data], axis.factor) ? split.experts : split.columns;
-}
-
 ProductSplit split_of(const Problem& problem, OpId op, const OpConfig& config, std::size_t weight) {
     ProductSplit split;
     for (const Axis& axis : config.axes) {
-        degree_of(split, axis, problem.facts().rule(op), problem.facts().batch_digits(op),
-                  weight) *= axis.degree;
+        split.*degree_of(problem, op, axis, weight) *= axis.degree;
     }
     return split;
 }

@@ -2,43 +2,23 @@
 //
 // What people call a strategy, read off one: data, tensor, pipeline, context and expert parallelism.
 //
-// Degrees are those of products with weights (MatMul, Gemm, Conv, LSTM, ...), because that is what the
-// words are of. A product X [b s k] W [k n] -> Y [b s n] is split along
-//
-//     data       b, which carries the batch
-//     context    s: neither the batch nor anything of the weight (positions of an image, too)
-//     columns    n: parts of the result, by parts of the weight       tensor parallelism
-//     rows       k: partial sums, by parts of the weight              tensor parallelism
-//     experts    matrices of one weight [e k n], each for its own rows of X [e b k]
-//     replicas   which do the same work
+// Degrees are those of products with weights (product_split.h), because that is what the words are of.
 //
 // Nobody declares any of it: strategies of any searcher have such a description. How much of it they
 // keep to is `share`.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
+#include "plan/description/product_split.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/strategy/zero_level.h"
 
 namespace partita::plan {
-
-struct ProductSplit {
-    int data = 1;
-    int context = 1;
-    int experts = 1;
-    int columns = 1;
-    int rows = 1;
-    int replicas = 1;
-
-    [[nodiscard]] int tensor() const { return columns * rows; }
-    friend auto operator<=>(const ProductSplit&, const ProductSplit&) = default;
-};
 
 /// Products that are split alike.
 struct SplitProducts {

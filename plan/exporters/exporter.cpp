@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include "base/error.h"
 #include "plan/exporters/chrome_trace.h"
@@ -12,6 +13,7 @@
 #include "plan/exporters/dtensor.h"
 #include "plan/exporters/nccl_tuner.h"
 #include "plan/exporters/shardy.h"
+#include "plan/exporters/training_frameworks.h"
 
 namespace partita::plan {
 
@@ -21,6 +23,10 @@ std::span<const ExporterRow> exporter_table() {
                     .summary = "the timeline, for ui.perfetto.dev or chrome://tracing",
                     .needs_timeline = true,
                     .write = chrome_trace},
+        ExporterRow{.name = "deepspeed",
+                    .summary = "a regular grid as DeepSpeed's configuration",
+                    .needs_timeline = false,
+                    .write = deepspeed},
         ExporterRow{.name = "dot",
                     .summary = "the graph coloured by device, for Graphviz",
                     .needs_timeline = false,
@@ -30,6 +36,10 @@ std::span<const ExporterRow> exporter_table() {
             .summary = "device meshes and placements of every tensor, for PyTorch's DTensor",
             .needs_timeline = false,
             .write = dtensor},
+        ExporterRow{.name = "megatron",
+                    .summary = "a regular grid as arguments of Megatron-LM",
+                    .needs_timeline = false,
+                    .write = megatron},
         ExporterRow{.name = "nccl-tuner",
                     .summary = "algorithm and protocol of collectives, for NCCL's tuner plugin",
                     .needs_timeline = false,
@@ -38,6 +48,10 @@ std::span<const ExporterRow> exporter_table() {
                     .summary = "an MLIR module with meshes and shardings, for OpenXLA's Shardy",
                     .needs_timeline = false,
                     .write = shardy},
+        ExporterRow{.name = "torchtitan",
+                    .summary = "a regular grid as torchtitan's TOML",
+                    .needs_timeline = false,
+                    .write = torchtitan},
     };
     return kExporters;
 }
@@ -48,18 +62,10 @@ const ExporterRow* find_exporter(std::string_view name) {
     return row == rows.end() ? nullptr : &*row;
 }
 
-void check_format(std::string_view name) {
-    if (find_exporter(name) != nullptr) return;
-    std::string known;
-    for (const ExporterRow& row : exporter_table()) {
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-    }
-    throw UsageError(fmt::format("--format {}: unknown. There is: {}.", name, known));
-}
-
 std::string export_as(std::string_view name, const ExportInput& input) {
-    check_format(name);
-    const ExporterRow& row = *find_exporter(name);
+    const ExporterRow* const known = find_exporter(name);
+    assert(known != nullptr);
+    const ExporterRow& row = *known;
     if (row.needs_timeline && (input.tasks == nullptr || input.timeline == nullptr)) {
         throw UsageError(fmt::format(
             "{}: a plan of given costs has loads and no timeline. Plan an ONNX model to "

@@ -35,10 +35,7 @@ std::span<const ExporterRow> exporter_table();
 /// The row, or null when there is no such format.
 const ExporterRow* find_exporter(std::string_view name);
 
-/// Throws UsageError for an unknown format, naming the known ones.
-void check_format(std::string_view name);
-
-/// Throws UsageError for an unknown format, and for one that needs a timeline when there is none.
+/// Of a format of the table. Throws UsageError for one that needs a timeline when there is none.
 std::string export_as(std::string_view name, const ExportInput& input);
 
 }  // namespace partita::plan

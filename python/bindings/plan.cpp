@@ -180,8 +180,15 @@ void bind_plan(nb::module_& m) {
             nb::arg("model"), nb::arg("profile") = nb::none(),
             "What is wrong with it for this model, one sentence each; empty: legal.")
         .def(
-            "export", &Plan::export_as, nb::arg("format"), nb::arg("model"),
-            "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\".")
+            "export",
+            [](const Plan& plan, const std::string& format, const Model& model) -> nb::object {
+                const std::string text = plan.export_as(format, model);
+                if (format == "onnx-sharding") return nb::bytes(text.data(), text.size());
+                return nb::str(text.data(), text.size());
+            },
+            nb::arg("format"), nb::arg("model"),
+            "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\", "
+            "\"megatron\", \"deepspeed\", \"torchtitan\": str; \"onnx-sharding\": bytes.")
         .def("__repr__", [](const Plan& plan) {
             return fmt::format("<partita.Plan {} of {} ops: {}>", to_text(plan.mode()),
                                plan.ops().size(), to_text(plan.value()));

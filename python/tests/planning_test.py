@@ -86,6 +86,17 @@ def test_a_plan_survives_its_file(tmp_path):
     assert partita.Plan.parse(plan.json()).value_ps == plan.value_ps
 
 
+def test_exports_are_text_or_the_models_file():
+    model = partita.Model.load(SOURCE / "examples/runnable/mlp/model.onnx", batch=8)
+    plan = partita.plan(model, partita.Machine.load("dgx-a100:1x2"), mode="training",
+                        strategy="dp=2,tp=1,pp=1,zero=0").plan
+    assert "--micro-batch-size 4" in plan.export("megatron", model)
+    assert b"partita" in plan.export("onnx-sharding", model)
+    by_hand = partita.plan(mlp(), partita.Machine.load("cpu:2"), evaluations=20).plan
+    with pytest.raises(partita.UsageError, match="save it, and load the file"):
+        by_hand.export("onnx-sharding", mlp())
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_what_a_strategy_costs_is_what_the_search_says(seed):
     """price() of a plan's own decisions is that plan; of random ones, a legal plan."""

@@ -2,6 +2,7 @@
 """Runs a function on several ranks of gloo, processes of this host."""
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import traceback
@@ -38,6 +39,7 @@ def _rank(rank: int, world: int, port: int, function: Callable, args: tuple, ans
 def run(world: int, function: Callable, *args: Any, seconds: float = 600) -> list[Any]:
     """What the function returns on each rank. The processes are forks: they have what is there."""
     context = mp.get_context("fork")
+    gc.freeze()  # or every rank copies the pages of all objects when it collects garbage
     answers = context.SimpleQueue()
     port = free_port()
     processes = [context.Process(target=_rank, args=(rank, world, port, function, args, answers),

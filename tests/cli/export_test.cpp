@@ -271,19 +271,53 @@ TEST_F(Export, NcclTunerPinsTheCollectivesThatNcclsModelChose) {
     EXPECT_GE(count_of(text, "allreduce,"), 1);
 }
 
+TEST_F(Export, FrameworksAreToldARegularGrid) {
+    const std::string model = example("runnable/mlp/model.onnx");
+    const Outcome planned =
+        run(plan_mlp({"--machine", "dgx-a100", "--mode", "training", "--searcher", "grids",
+                      "--strategy", "dp=4,tp=1,pp=1,zero=1"}));
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "megatron", "-o", "plan.args"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(read("plan.args"), HasSubstr("--use-distributed-optimizer\n"));
+    const Outcome refused =
+        run({"export", "plan.json", model, "--format", "torchtitan", "-o", "plan.toml"});
+    EXPECT_EQ(refused.code, 0) << refused.err;  // one micro-batch: ZeRO-1 is ZeRO-2
+    EXPECT_THAT(read("plan.toml"), HasSubstr("fsdp_reshard_after_forward = \"never\"\n"));
+}
+
+TEST_F(Export, ShardingsStayBesideWhatTheModelNames) {
+    const std::string model = example("models/alexnet.onnx");
+    ASSERT_EQ(run({"plan", model, "--machine", "dgx-a100", "--batch", "8", "--strategy", "dp=8",
+                   "-o", "plan.json"})
+                  .code,
+              0);
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "onnx-sharding", "-o", "sharded.onnx"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("keeps weights in other files"));
+    EXPECT_THAT(result.err, HasSubstr("examples/models/sharded.onnx"));
+    EXPECT_THAT(files(), testing::ElementsAre("plan.json"));
+}
+
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
                                 "--format", "gspmd", "-o", "out"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot, dtensor, nccl-tuner, shardy"));
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("chrome-trace, deepspeed, dot, dtensor, megatron, nccl-tuner, onnx-sharding, "
+                  "shardy, torchtitan"));
 }
 
 TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
     plan_split({});
     const std::string model = example("runnable/mlp/model.onnx");
     const std::string other = example("runnable/encoder-layer/model.onnx");
-    for (const char* format : {"chrome-trace", "dot", "dtensor", "nccl-tuner", "shardy"}) {
+    for (const char* format : {"chrome-trace", "deepspeed", "dot", "dtensor", "megatron",
+                               "nccl-tuner", "onnx-sharding", "shardy", "torchtitan"}) {
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format}).code, 2);
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format, "-o", "plan.json"}).code,
                   2);

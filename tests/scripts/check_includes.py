@@ -50,8 +50,8 @@ ARROWS = {
                         "plan/simulation plan/strategy plan/tasks plan/tensors",
     "plan/files": "base cost/collectives cost/machine plan/evaluation plan/legality plan/lowering "
                   "plan/problem plan/strategy",
-    "plan/exporters": "base graph plan/description plan/layout plan/legality plan/problem plan/simulation plan/strategy "
-                      "plan/tasks",
+    "plan/exporters": "base graph plan/description plan/layout plan/legality plan/problem "
+                      "plan/simulation plan/strategy plan/tasks",
     "search/support": "",
     "search/coarsening": "base graph plan/problem plan/strategy search/support",
     "search/core": "base plan/evaluation plan/problem plan/strategy search/coarsening "

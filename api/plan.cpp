@@ -276,7 +276,14 @@ std::vector<std::string> Plan::verify(const Model& model,
 std::string Plan::export_as(std::string_view format, const Model& model) const {
     api::check_export_format(format);
     const plan::Problem problem = problem_of(impl_->plan, model);
-    return api::export_plan(format, model.impl().loaded, problem, impl_->plan);
+    return api::export_text(format, model.impl().loaded, problem, impl_->plan);
+}
+
+void Plan::export_to(const std::filesystem::path& output, std::string_view format,
+                     const Model& model) const {
+    api::check_export_format(format);
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    api::write_export(format, model.impl().loaded, problem, impl_->plan, output);
 }
 
 }  // namespace partita

@@ -9,7 +9,6 @@
 
 #include "api/exports.h"
 #include "api/outputs.h"
-#include "base/files.h"
 #include "cli/planned.h"
 
 namespace partita::cli {
@@ -25,18 +24,25 @@ public:
                 fmt::format("{}{} ({})", formats.empty() ? "" : ", ", format.name, format.summary);
         }
         app.add_option("--format", format_, formats)->required()->type_name("F");
-        app.add_option("-o,--output", file_, "the file to write")->required()->type_name("FILE");
+        app.add_option("-o,--output", file_, "the file to write; of parts the folder")
+            ->required()
+            ->type_name("FILE");
     }
 
     ExitCode run(Console& console) override {
         api::check_export_format(format_);
-        api::check_outputs({{"-o", file_}}, {options_.plan, options_.model.file, options_.machine});
+        if (!api::writes_folder(format_)) {
+            api::check_outputs({{"-o", file_}},
+                               {options_.plan, options_.model.file, options_.machine});
+        }
         const Planned planned = load_planned(options_, console);
-        api::check_export_place(format_, planned.loaded->model, file_);
-        write_file(file_, api::export_plan(format_, planned.loaded->model, *planned.loaded->problem,
-                                           planned.plan));
-        console.print(fmt::format("wrote {}\n", file_.string()));
-        const nlohmann::ordered_json json = {{"format", format_}, {"file", file_.string()}};
+        const auto written = api::write_export(format_, planned.loaded->model,
+                                               *planned.loaded->problem, planned.plan, file_);
+        nlohmann::ordered_json json = {{"format", format_}, {"file", file_.string()}};
+        for (const std::filesystem::path& file : written) {
+            console.print(fmt::format("wrote {}\n", file.string()));
+            if (written.size() > 1) json["files"].push_back(file.string());
+        }
         console.json(json.dump(2) + '\n');
         return ExitCode::done;
     }

@@ -208,6 +208,10 @@ public:
     /// "onnx-sharding", "megatron", "deepspeed", "torchtitan". Throws UsageError for an unknown
     /// format and for a plan that it cannot say, InputError when the plan does not fit the model.
     [[nodiscard]] std::string export_as(std::string_view format, const Model& model) const;
+    /// The same into a file, or, of "parts" (an ONNX file for each device, of a plan of whole ops),
+    /// into a folder. Throws the same, and UsageError where that cannot be written.
+    void export_to(const std::filesystem::path& output, std::string_view format,
+                   const Model& model) const;
 
     struct Impl;  ///< of the library
     [[nodiscard]] const Impl& impl() const { return *impl_; }

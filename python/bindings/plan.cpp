@@ -189,6 +189,13 @@ void bind_plan(nb::module_& m) {
             nb::arg("format"), nb::arg("model"),
             "For another tool: \"dot\", \"chrome-trace\", \"dtensor\", \"shardy\", \"nccl-tuner\", "
             "\"megatron\", \"deepspeed\", \"torchtitan\": str; \"onnx-sharding\": bytes.")
+        .def(
+            "export_to",
+            [](const Plan& plan, const std::filesystem::path& output, const std::string& format,
+               const Model& model) { plan.export_to(output, format, model); },
+            nb::arg("output"), nb::arg("format"), nb::arg("model"),
+            "The same into a file; of \"parts\" (an ONNX file for each device, of a plan of whole "
+            "ops) into a folder.")
         .def("__repr__", [](const Plan& plan) {
             return fmt::format("<partita.Plan {} of {} ops: {}>", to_text(plan.mode()),
                                plan.ops().size(), to_text(plan.value()));

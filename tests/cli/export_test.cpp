@@ -301,6 +301,23 @@ TEST_F(Export, ShardingsStayBesideWhatTheModelNames) {
     EXPECT_THAT(files(), testing::ElementsAre("plan.json"));
 }
 
+TEST_F(Export, PartsAreAFolderOfOnnxFiles) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    plan_spread({"--dims", "O"});
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "parts", "-o", "parts", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json parts = json::parse(read("parts/parts.json"))["parts"];
+    EXPECT_EQ(json::parse(result.out)["files"].size(), parts.size() + 1);
+    for (const json& part : parts) {
+        const std::string file = "parts/" + part["file"].get<std::string>();
+        EXPECT_EQ(run({"inspect", file, "--bind", "batch=4", "--bind", "sequence=16"}).code, 0);
+    }
+    const Outcome again = run({"export", "plan.json", model, "--format", "parts", "-o", "parts"});
+    EXPECT_EQ(again.code, 2);
+    EXPECT_THAT(again.err, HasSubstr("something already"));
+}
+
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
@@ -309,7 +326,7 @@ TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     EXPECT_THAT(
         result.err,
         HasSubstr("chrome-trace, deepspeed, dot, dtensor, megatron, nccl-tuner, onnx-sharding, "
-                  "shardy, torchtitan"));
+                  "parts, shardy, torchtitan"));
 }
 
 TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
@@ -317,7 +334,7 @@ TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
     const std::string model = example("runnable/mlp/model.onnx");
     const std::string other = example("runnable/encoder-layer/model.onnx");
     for (const char* format : {"chrome-trace", "deepspeed", "dot", "dtensor", "megatron",
-                               "nccl-tuner", "onnx-sharding", "shardy", "torchtitan"}) {
+                               "nccl-tuner", "onnx-sharding", "parts", "shardy", "torchtitan"}) {
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format}).code, 2);
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format, "-o", "plan.json"}).code,
                   2);

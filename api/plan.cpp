@@ -16,6 +16,7 @@
 #include "plan/description/communication.h"
 #include "plan/description/parallelism.h"
 #include "plan/description/throughput.h"
+#include "plan/exporters/training_grid.h"
 #include "plan/files/verify.h"
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
@@ -120,6 +121,39 @@ private:
     int micro_batches_;
     plan::RegionTable regions_;
 };
+
+TaskPlan to_public(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId id,
+                   Time begin) {
+    const plan::Task& task = tasks.tasks[id.index()];
+    TaskPlan result{
+        .name = task_name(problem, task),
+        .kind = std::string(task.kind == plan::TaskKind::collective ? cost::name_of(task.collective)
+                                                                    : name_of(task.kind)),
+        .op = task.op.valid() ? problem.graph().op(task.op).name : "",
+        .tensor = {},
+        .of_gradient = task.gradient,
+        .fused = task.fused,
+        .devices = {task.device},
+        .part = task.part,
+        .micro_batch = task.micro_batch,
+        .begin = begin,
+        .end = begin + task.duration,
+        .bytes = task.bytes,
+        .algorithm = {},
+        .protocol = {},
+        .stands_for = tasks.copies_of(id.index())};
+    if (task.tensor.valid()) result.tensor = problem.graph().tensor(task.tensor).name;
+    if (task.to >= 0) result.devices.push_back(task.to);
+    if (task.ranks >= 0) {
+        const auto ranks = tasks.ranks[static_cast<std::size_t>(task.ranks)];
+        result.devices.assign(ranks.begin(), ranks.end());
+    }
+    if (task.kind == plan::TaskKind::collective) {
+        result.algorithm = cost::name_of(task.algorithm);
+        result.protocol = cost::name_of(task.protocol);
+    }
+    return result;
+}
 
 }  // namespace
 
@@ -258,6 +292,31 @@ std::vector<OpLayouts> Plan::layouts(const Model& model) const {
         layouts.push_back(reader.read(graph::OpId(i), strategy.ops[i]));
     }
     return layouts;
+}
+
+std::vector<TaskPlan> Plan::tasks(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Priced priced =
+        api::price_as_planned(problem, plan::strategy_of(impl_->plan, problem), impl_->plan);
+    if (!priced.timeline) {
+        throw UsageError(
+            "a plan of given costs has loads and no tasks in time. Plan an ONNX model.");
+    }
+    std::vector<TaskPlan> tasks;
+    tasks.reserve(priced.tasks.size());
+    for (const plan::TaskId id : priced.timeline->commit_order) {
+        tasks.push_back(to_public(problem, priced.tasks, id, priced.timeline->start[id.index()]));
+    }
+    return tasks;
+}
+
+std::optional<DeviceMesh> Plan::mesh(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const auto grid = plan::device_grid_of(problem, plan::strategy_of(impl_->plan, problem));
+    if (!grid) return std::nullopt;
+    return DeviceMesh{.axes = {"stage", "data", "context", "tensor"},
+                      .shape = {grid->stages, grid->data, grid->context, grid->tensor},
+                      .devices = grid->devices};
 }
 
 std::string Plan::json() const {

@@ -118,6 +118,32 @@ struct CollectivePlan {
     std::string protocol;  ///< "" when the algorithm knows none
 };
 
+/// One task of an iteration, as predicted.
+struct TaskPlan {
+    std::string name;    ///< "forward fc [2] #1", "all-reduce fc.w.grad gpu0": unique
+    std::string kind;    ///< "forward", "backward", "loss", "update", "copy", "all-reduce", ...
+    std::string op;      ///< whose work it is; of communication what makes the tensor
+    std::string tensor;  ///< that is moved, added up or updated; "": none
+    bool of_gradient = false;  ///< it is the tensor's gradient
+    int fused = 0;             ///< tensors that move with it
+    std::vector<int> devices;  ///< of a copy from where and to where, of a collective its ranks
+    int part = -1;             ///< of an op that is split
+    int micro_batch = -1;      ///< where there are several
+    Time begin;
+    Time end;
+    Bytes bytes;  ///< communication: of a copy what is sent, else of the buffer of a rank
+    std::string algorithm;
+    std::string protocol;
+    int stands_for = 1;  ///< of a folded plan: tasks on devices that do the same
+};
+
+/// Devices of a plan that is a regular grid, row-major: rank -> machine's device.
+struct DeviceMesh {
+    std::vector<std::string> axes;  ///< "stage", "data", "context", "tensor"
+    std::vector<int> shape;         ///< of each
+    std::vector<int> devices;
+};
+
 /// Positions [begin, end) of a dim.
 struct PositionRange {
     std::int64_t begin = 0;
@@ -191,6 +217,12 @@ public:
     /// Of all ops, in the model's order, in the first micro-batch. Where what an op makes differs from
     /// what its reader needs, it moves in between.
     [[nodiscard]] std::vector<OpLayouts> layouts(const Model& model) const;
+
+    /// All that runs in an iteration, in the plan's order; of a folded plan (PlanOptions::fold) on one
+    /// device of each kind. Throws UsageError for given costs, which have no tasks in time.
+    [[nodiscard]] std::vector<TaskPlan> tasks(const Model& model) const;
+    /// nullopt: it is no regular grid, or its ranks are in another order.
+    [[nodiscard]] std::optional<DeviceMesh> mesh(const Model& model) const;
 
     /// plan.json: the same plan is the same bytes.
     [[nodiscard]] std::string json() const;

@@ -50,7 +50,8 @@ public:
           pipeline_(pipeline_of(problem, strategy)) {}
 
     TrainingGrid read() {
-        check_kind();
+        check_training();
+        check_regular();
         set_degrees();
         check_ranks();
         check_tensor_parallelism();
@@ -60,6 +61,22 @@ public:
         return std::move(grid_);
     }
 
+    DeviceGrid devices() {
+        check_regular();
+        set_degrees();
+        check_ranks();
+        DeviceGrid grid{.stages = grid_.stages,
+                        .data = grid_.data,
+                        .context = grid_.context,
+                        .tensor = grid_.tensor,
+                        .devices = {}};
+        const std::vector<char> used = used_devices(problem_, strategy_);
+        for (std::size_t d = 0; d < used.size(); ++d) {
+            if (used[d] != 0) grid.devices.push_back(static_cast<int>(d));
+        }
+        return grid;
+    }
+
 private:
     [[noreturn]] void refuse(const std::string& what) const {
         throw UsageError(fmt::format("{}: {}", format_, what));
@@ -67,20 +84,23 @@ private:
 
     [[nodiscard]] const std::string& name(OpId op) const { return problem_.graph().op(op).name; }
 
-    void check_kind() const {
+    void check_training() const {
         const Policy& policy = strategy_.policy;
         if (problem_.mode() != Mode::training)
             refuse("the plan is one of inference; plan with --mode training.");
-        if (!parallelism_.regular(policy)) refuse(irregular());
-        if (parallelism_.replicas > 1) {
-            refuse(fmt::format("products are repeated on {} devices each; no launcher says that.",
-                               parallelism_.replicas));
-        }
         if (policy.gradient_sync == GradientSync::parameter_server)
             refuse("gradients go to a parameter server; plan with --gradient-sync all-reduce.");
         if (parallelism_.stages.size() > 1 && policy.micro_batches > 1 &&
             policy.schedule.kind == ScheduleKind::none)
             refuse("the pipeline has no schedule; plan with --schedule 1f1b.");
+    }
+
+    void check_regular() const {
+        if (!parallelism_.regular(strategy_.policy)) refuse(irregular());
+        if (parallelism_.replicas > 1) {
+            refuse(fmt::format("products are repeated on {} devices each; no launcher says that.",
+                               parallelism_.replicas));
+        }
     }
 
     /// Why it is no grid: the line of what is split otherwise, if there is one.
@@ -311,6 +331,14 @@ private:
 
 bool TrainingGrid::even() const {
     return std::ranges::all_of(layers, [&](int own) { return own == layers.front(); });
+}
+
+std::optional<DeviceGrid> device_grid_of(const Problem& problem, const Strategy& strategy) {
+    try {
+        return GridReader(problem, strategy, "").devices();
+    } catch (const UsageError&) {
+        return std::nullopt;
+    }
 }
 
 TrainingGrid training_grid_of(const Problem& problem, const Strategy& strategy,

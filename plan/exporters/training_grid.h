@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,18 @@ struct TrainingGrid {
     /// Has every stage, and every chunk, as many layers?
     [[nodiscard]] bool even() const;
 };
+
+/// Devices in the order of the grid's ranks: [stages, data, context, tensor], row-major.
+struct DeviceGrid {
+    int stages = 1;
+    int data = 1;
+    int context = 1;
+    int tensor = 1;
+    std::vector<int> devices;
+};
+
+/// Of inference, too. nullopt: the plan is no regular grid in this order.
+std::optional<DeviceGrid> device_grid_of(const Problem& problem, const Strategy& strategy);
 
 /// Throws UsageError, which begins with `format` and names what is otherwise and what to do.
 TrainingGrid training_grid_of(const Problem& problem, const Strategy& strategy,

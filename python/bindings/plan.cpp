@@ -129,6 +129,33 @@ void bind_rows(nb::module_& m) {
         .def_prop_ro("time_per_device",
                      &seconds_of<CommunicationPlan, &CommunicationPlan::time_per_device>,
                      "Seconds, as if nothing else went on.");
+    nb::class_<TaskPlan>(m, "TaskPlan", "One task of an iteration, as predicted.")
+        .def_ro("name", &TaskPlan::name)
+        .def_ro("kind", &TaskPlan::kind)
+        .def_ro("op", &TaskPlan::op)
+        .def_ro("tensor", &TaskPlan::tensor)
+        .def_ro("of_gradient", &TaskPlan::of_gradient)
+        .def_ro("fused", &TaskPlan::fused, "Tensors that move with it.")
+        .def_ro("devices", &TaskPlan::devices,
+                "Of a copy from where and to where, of a collective its ranks.")
+        .def_ro("part", &TaskPlan::part)
+        .def_ro("micro_batch", &TaskPlan::micro_batch)
+        .def_prop_ro("begin", &seconds_of<TaskPlan, &TaskPlan::begin>, "Seconds.")
+        .def_prop_ro("end", &seconds_of<TaskPlan, &TaskPlan::end>, "Seconds.")
+        .def_prop_ro("bytes", &bytes_of<TaskPlan, &TaskPlan::bytes>,
+                     "Of a copy what is sent, of a collective the buffer of a rank.")
+        .def_ro("algorithm", &TaskPlan::algorithm)
+        .def_ro("protocol", &TaskPlan::protocol)
+        .def_ro("stands_for", &TaskPlan::stands_for,
+                "Of a folded plan: tasks on devices that do the same.")
+        .def("__repr__", [](const TaskPlan& task) {
+            return fmt::format("<partita.TaskPlan {}: {} to {}>", task.name, to_text(task.begin),
+                               to_text(task.end));
+        });
+    nb::class_<DeviceMesh>(m, "DeviceMesh", "Devices of a plan that is a regular grid, row-major.")
+        .def_ro("axes", &DeviceMesh::axes, "\"stage\", \"data\", \"context\", \"tensor\".")
+        .def_ro("shape", &DeviceMesh::shape)
+        .def_ro("devices", &DeviceMesh::devices);
     nb::class_<CollectivePlan>(m, "CollectivePlan")
         .def_ro("task", &CollectivePlan::task)
         .def_ro("algorithm", &CollectivePlan::algorithm)
@@ -166,6 +193,12 @@ void bind_plan(nb::module_& m) {
         .def("description", &Plan::description, nb::arg("model"))
         .def("throughput", &Plan::throughput, nb::arg("model"))
         .def("communication", &Plan::communication, nb::arg("model"), "Most time first.")
+        .def(
+            "tasks", &Plan::tasks, nb::arg("model"),
+            "All that runs in an iteration, in the plan's order; of a folded plan on one device of "
+            "each kind.")
+        .def("mesh", &Plan::mesh, nb::arg("model"),
+             "None: it is no regular grid, or its ranks are in another order.")
         .def("layouts", &Plan::layouts, nb::arg("model"),
              "How each op's tensors lie on devices, in the first micro-batch.")
         .def("json", &Plan::json, "plan.json: the same plan is the same bytes.")

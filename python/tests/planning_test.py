@@ -86,6 +86,19 @@ def test_a_plan_survives_its_file(tmp_path):
     assert partita.Plan.parse(plan.json()).value_ps == plan.value_ps
 
 
+def test_tasks_and_the_mesh_of_a_plan():
+    model = partita.Model.load(SOURCE / "examples/runnable/mlp/model.onnx", batch=8)
+    plan = partita.plan(model, partita.Machine.load("dgx-a100:1x4"), mode="training",
+                        strategy="dp=2,tp=2,pp=1,zero=0").plan
+    mesh = plan.mesh(model)
+    assert (mesh.axes, mesh.shape) == (["stage", "data", "context", "tensor"], [1, 2, 1, 2])
+    assert mesh.devices == [0, 1, 2, 3]
+    tasks = plan.tasks(model)
+    assert max(task.end for task in tasks) == pytest.approx(plan.value)
+    sums = [task for task in tasks if task.kind == "all-reduce" and task.of_gradient]
+    assert sums and all(len(task.devices) == 2 and task.bytes > 0 for task in sums)
+
+
 def test_exports_are_text_or_the_models_file():
     model = partita.Model.load(SOURCE / "examples/runnable/mlp/model.onnx", batch=8)
     plan = partita.plan(model, partita.Machine.load("dgx-a100:1x2"), mode="training",

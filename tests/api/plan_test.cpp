@@ -2,7 +2,12 @@
 #include <partita/plan.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -136,6 +141,51 @@ TEST_F(PlanTest, OfInferenceHasNoLayoutsOfGradients) {
         EXPECT_THAT(each.operand_gradients, IsEmpty()) << each.op;
         EXPECT_THAT(each.result_gradients, IsEmpty()) << each.op;
     }
+}
+
+// What devices do by their tasks is what the plan says of them.
+TEST_F(PlanTest, ListsItsTasks) {
+    const std::vector<TaskPlan> tasks = plan.tasks(model);
+    std::vector<Time> busy(plan.devices().size());
+    std::map<std::string, std::int64_t> moved;
+    std::set<std::string> names;
+    Time last;
+    for (const TaskPlan& task : tasks) {
+        EXPECT_TRUE(names.insert(task.name).second) << task.name;
+        EXPECT_LE(task.begin, task.end) << task.name;
+        last = std::max(last, task.end);
+        EXPECT_EQ(task.stands_for, 1);
+        const bool moves = task.bytes > Bytes{0} || task.devices.size() > 1;
+        if (!moves) {
+            ASSERT_EQ(task.devices.size(), 1U) << task.name;
+            busy[static_cast<std::size_t>(task.devices[0])] += task.end - task.begin;
+            EXPECT_EQ(task.algorithm, "");
+            continue;
+        }
+        EXPECT_NE(task.tensor, "");
+        EXPECT_EQ(plan.op(task.op).name, task.op);
+        ++moved[task.kind];
+    }
+    EXPECT_EQ(last, plan.value());
+    for (std::size_t d = 0; d < busy.size(); ++d) EXPECT_EQ(busy[d], plan.devices()[d].busy);
+    std::map<std::string, std::int64_t> said;
+    for (const CommunicationPlan& each : plan.communication(model)) said[each.kind] += each.messages;
+    EXPECT_EQ(said, moved);
+    EXPECT_THROW(static_cast<void>(plan.tasks(Model(tests::mlp(64)))), InputError);
+}
+
+TEST_F(PlanTest, OfAGridHasOneMesh) {
+    const std::optional<DeviceMesh> mesh = plan.mesh(model);
+    ASSERT_TRUE(mesh.has_value());
+    EXPECT_THAT(mesh->axes, ElementsAre("stage", "data", "context", "tensor"));
+    EXPECT_THAT(mesh->shape, ElementsAre(1, 4, 1, 1));
+    EXPECT_THAT(mesh->devices, ElementsAre(0, 1, 2, 3));
+    std::vector<OpPlan> ops = plan.ops();
+    const auto conv = std::ranges::find(ops, "Conv", &OpPlan::type);
+    ASSERT_NE(conv, ops.end());
+    std::ranges::reverse(conv->devices);
+    const Plan reversed = price(model, machine, ops, {.mode = Mode::training});
+    EXPECT_FALSE(reversed.mesh(model).has_value());
 }
 
 TEST_F(PlanTest, KnowsTheMemoryOfEveryDevice) {

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/exports.h"
 #include "api/impl.h"
 #include "api/names.h"
 #include "api/pricing.h"
+#include "api/report/report.h"
 #include "api/request.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -330,6 +332,30 @@ void Plan::save(const std::filesystem::path& file) const {
 std::vector<std::string> Plan::verify(const Model& model,
                                       const std::filesystem::path& profile) const {
     return plan::verify(problem_of(impl_->plan, model, profile), impl_->plan);
+}
+
+std::string Plan::report(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
+    const plan::Priced priced = api::price_as_planned(problem, strategy, impl_->plan);
+    const std::vector<std::string> lines =
+        plan::lines_of(plan::parallelism_of(problem, strategy), strategy.policy);
+    api::ReportInput input{
+        .problem = problem,
+        .strategy = strategy,
+        .evaluation = priced.evaluation,
+        .tasks = priced.timeline ? &priced.tasks : nullptr,
+        .timeline = priced.timeline ? &*priced.timeline : nullptr,
+        .memory = priced.memory,
+        .title = fmt::format("{} on {}", problem.graph().name, problem.machine().name()),
+        .subtitle = fmt::format("{} ops", problem.graph().op_count()),
+        .facts = {{std::string(name_of(problem.objective())), to_text(impl_->plan.value)}}};
+    if (impl_->plan.lower_bound) {
+        input.facts.emplace_back("lower bound", to_text(*impl_->plan.lower_bound));
+    }
+    input.facts.emplace_back("mode", std::string(name_of(problem.mode())));
+    input.facts.emplace_back("strategy", fmt::format("{}", fmt::join(lines, "; ")));
+    return api::report_page(input);
 }
 
 std::string Plan::export_as(std::string_view format, const Model& model) const {

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/report/report.h"
 #include "base/statistics.h"
-#include "cli/report/report.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 
@@ -156,21 +156,21 @@ std::string execute_text(const Executed& executed) {
 std::string execute_page(const Executed& executed, const plan::Strategy& strategy,
                          const std::string& title) {
     const plan::Priced& priced = executed.priced;
-    return report_page({.problem = executed.problem,
-                        .strategy = strategy,
-                        .evaluation = priced.evaluation,
-                        .tasks = &priced.tasks,
-                        .timeline = &*priced.timeline,
-                        .memory = priced.memory,
-                        .title = title,
-                        .subtitle = "executed: predicted above measured, of one iteration",
-                        .facts = facts(executed),
-                        .measured = ReportMeasured{.runs = executed.result.runs,
-                                                   .busy = busy_times(executed),
-                                                   .memory = executed.result.memory},
-                        .compared_heading = "Largest errors",
-                        .compared_titles = {"", "device", "predicted", "measured", "error"},
-                        .compared_rows = worst_rows(executed)});
+    return api::report_page({.problem = executed.problem,
+                             .strategy = strategy,
+                             .evaluation = priced.evaluation,
+                             .tasks = &priced.tasks,
+                             .timeline = &*priced.timeline,
+                             .memory = priced.memory,
+                             .title = title,
+                             .subtitle = "executed: predicted above measured, of one iteration",
+                             .facts = facts(executed),
+                             .measured = api::ReportMeasured{.runs = executed.result.runs,
+                                                             .busy = busy_times(executed),
+                                                             .memory = executed.result.memory},
+                             .compared_heading = "Largest errors",
+                             .compared_titles = {"", "device", "predicted", "measured", "error"},
+                             .compared_rows = worst_rows(executed)});
 }
 
 std::string execute_json(const Executed& executed) {

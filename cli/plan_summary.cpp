@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "api/report/report.h"
 #include "cli/description.h"
 #include "cli/device_json.h"
-#include "cli/report/report.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 
@@ -253,18 +253,18 @@ Json PlanSummary::json(const std::string& plan_file, const plan::Priced* priced)
 
 std::string PlanSummary::page(const plan::Priced& priced) const {
     const plan::Problem& problem = *loaded_.problem;
-    ReportInput input{.problem = problem,
-                      .strategy = result_.strategy,
-                      .evaluation = priced.evaluation,
-                      .tasks = priced.timeline ? &priced.tasks : nullptr,
-                      .timeline = priced.timeline ? &*priced.timeline : nullptr,
-                      .memory = priced.memory,
-                      .title = fmt::format("{} on {}", loaded_.model.file.filename().string(),
-                                           loaded_.machine.name()),
-                      .subtitle = one_line(model_line(loaded_.model, facts_)),
-                      .facts = {},
-                      .compared_titles = {"", "value", "of this plan"},
-                      .compared_rows = {}};
+    api::ReportInput input{.problem = problem,
+                           .strategy = result_.strategy,
+                           .evaluation = priced.evaluation,
+                           .tasks = priced.timeline ? &priced.tasks : nullptr,
+                           .timeline = priced.timeline ? &*priced.timeline : nullptr,
+                           .memory = priced.memory,
+                           .title = fmt::format("{} on {}", loaded_.model.file.filename().string(),
+                                                loaded_.machine.name()),
+                           .subtitle = one_line(model_line(loaded_.model, facts_)),
+                           .facts = {},
+                           .compared_titles = {"", "value", "of this plan"},
+                           .compared_rows = {}};
     input.facts = {{std::string(name_of(problem.objective())), to_text(result_.evaluation.value)},
                    {"lower bound", to_text(result_.lower_bound)},
                    {"gap", result_.gap ? percent(*result_.gap) : "-"},
@@ -314,7 +314,7 @@ std::string PlanSummary::page(const plan::Priced& priced) const {
             baseline.value);
     }
     add_row("lower bound", result_.lower_bound);
-    return report_page(input);
+    return api::report_page(input);
 }
 
 ExitCode report_no_plan(const search::SearchResult& result, bool interrupted, Console& console) {

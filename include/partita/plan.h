@@ -236,6 +236,10 @@ public:
     [[nodiscard]] std::vector<std::string> verify(const Model& model,
                                                   const std::filesystem::path& profile = {}) const;
 
+    /// The page of `partita plan --report`: graph, timeline and memory, as one HTML file that needs
+    /// nothing else. Throws InputError when the plan does not fit the model.
+    [[nodiscard]] std::string report(const Model& model) const;
+
     /// The plan for another tool: "dot", "chrome-trace", "dtensor", "shardy", "nccl-tuner",
     /// "onnx-sharding", "megatron", "deepspeed", "torchtitan". Throws UsageError for an unknown
     /// format and for a plan that it cannot say, InputError when the plan does not fit the model.

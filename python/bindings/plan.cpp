@@ -212,6 +212,8 @@ void bind_plan(nb::module_& m) {
             },
             nb::arg("model"), nb::arg("profile") = nb::none(),
             "What is wrong with it for this model, one sentence each; empty: legal.")
+        .def("report", &Plan::report, nb::arg("model"),
+             "The page of `partita plan --report`, as one HTML text.")
         .def(
             "export",
             [](const Plan& plan, const std::string& format, const Model& model) -> nb::object {

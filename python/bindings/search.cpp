@@ -131,7 +131,8 @@ void bind_search(nb::module_& m) {
         .def_prop_ro(
             "value", [](const Baseline& of) { return optional_seconds(of.value); },
             "Seconds; None: it does not fit.");
-    nb::class_<SearchResult>(m, "SearchResult")
+    // Attributes of its own: partita.plan() leaves the model there, for notebooks.
+    nb::class_<SearchResult>(m, "SearchResult", nb::dynamic_attr())
         .def_prop_ro("status",
                      [](const SearchResult& result) { return std::string(to_text(result.status)); })
         .def_prop_ro("plan", &SearchResult::plan, "The best; UsageError where there is none.")

@@ -2,6 +2,7 @@
 """plan(): the search, with the program's options as keyword arguments."""
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Iterable
 
@@ -40,7 +41,20 @@ def plan(model: _core.Model, machine: _core.Machine, *, start: _core.Plan | None
     Raises UsageError for options that are unknown or do not fit together, InputError where model and
     machine cannot be planned. That no plan fits is said by the result (feasible, shortage).
     """
-    return _core.find_plan(model, machine, option_texts(options), start, progress)
+    result = _core.find_plan(model, machine, option_texts(options), start, progress)
+    result._model = model
+    return result
+
+
+def _page(result: _core.SearchResult) -> str | None:
+    """What notebooks show of a result: the report page; None, its repr, where nothing is found."""
+    if not result.feasible or getattr(result, "_model", None) is None:
+        return None
+    page = html.escape(result.plan.report(result._model), quote=True)
+    return f'<iframe srcdoc="{page}" style="width: 100%; height: 720px; border: 0"></iframe>'
+
+
+_core.SearchResult._repr_html_ = _page
 
 
 def price(model: _core.Model, machine: _core.Machine, ops: list[_core.OpPlan],

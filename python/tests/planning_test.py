@@ -99,6 +99,21 @@ def test_tasks_and_the_mesh_of_a_plan():
     assert sums and all(len(task.devices) == 2 and task.bytes > 0 for task in sums)
 
 
+def test_notebooks_show_the_report():
+    model = mlp()
+    result = partita.plan(model, partita.Machine.load("cpu:4"), evaluations=20)
+    page = result.plan.report(model)
+    assert page.startswith("<!DOCTYPE html>") and "layer2/MatMul" in page
+    shown = result._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "layer2/MatMul" in shown
+    assert "<script" not in shown  # escaped: the page is in a frame of its own
+    assert _nothing_found(model)._repr_html_() is None
+
+
+def _nothing_found(model: partita.Model) -> partita.SearchResult:
+    return partita.plan(model, partita.Machine.load("cpu:4"), memory_limit="1KB", evaluations=5)
+
+
 def test_exports_are_text_or_the_models_file():
     model = partita.Model.load(SOURCE / "examples/runnable/mlp/model.onnx", batch=8)
     plan = partita.plan(model, partita.Machine.load("dgx-a100:1x2"), mode="training",

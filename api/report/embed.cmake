@@ -19,10 +19,10 @@ string(REPLACE "\\" "\\\\" text "${text}")
 string(REPLACE "\"" "\\\"" text "${text}")
 string(REPLACE "\n" "\\n\"\n    \"" text "${text}")
 file(WRITE "${OUTPUT}" "// Made by embed.cmake from report.html.
-#include \"cli/report/report_html.h\"
+#include \"api/report/report_html.h\"
 
-namespace partita::cli {
+namespace partita::api {
 const std::string_view kReportHtml =
     \"${text}\";
-}  // namespace partita::cli
+}  // namespace partita::api
 ")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/report/report.h"
+#include "api/report/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,11 +10,11 @@
 #include <map>
 #include <string_view>
 
+#include "api/report/report_html.h"
 #include "base/json.h"
-#include "cli/report/report_html.h"
 #include "plan/simulation/peak_memory.h"
 
-namespace partita::cli {
+namespace partita::api {
 namespace {
 using graph::OpId;
 using graph::OpKind;
@@ -242,4 +242,4 @@ std::string report_page(const ReportInput& input) {
     return page.append(kReportHtml.substr(marker + kMarker.size()));
 }
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -5,9 +5,9 @@
 
 #include <string_view>
 
-namespace partita::cli {
+namespace partita::api {
 
 /// Holds the marker @PARTITA_DATA@ once, where the data goes as JSON.
 extern const std::string_view kReportHtml;
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan --report and execute --report: one self-contained page with the graph coloured by device, the
+// plan --report, execute --report and Plan::report(): one self-contained page with the graph coloured by device, the
 // timeline, as predicted and, of an execution, as measured, memory per device and a table of what
 // the plan is compared with. No script, style or font comes from elsewhere, so the page works
 // offline and years later.
 //
-// The page is report.html with its parts, embedded in the program by embed.cmake; this fills in its
-// data as JSON. Names of a
-// stranger's model cannot end the script element that holds them: `<` is written as \u003c.
+// The page is report.html with its parts, embedded in the library by embed.cmake; this fills in its
+// data as JSON. Names of a stranger's model cannot end the script element that holds them: `<` is written as \u003c.
 #pragma once
 
 #include <optional>
@@ -24,7 +23,7 @@
 #include "plan/tasks/task_graph.h"
 #include "plan/tasks/task_run.h"
 
-namespace partita::cli {
+namespace partita::api {
 
 /// Of an execution.
 struct ReportMeasured {
@@ -51,4 +50,4 @@ struct ReportInput {
 
 std::string report_page(const ReportInput& input);
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/similar.h"
+#include "graph/stated_rule.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita::api {
@@ -142,10 +143,13 @@ void check_known(const Impl& graph, const Impl::Node& node) {
     const bool described = std::ranges::all_of(node.options.results, [](const Result& result) {
         return result.name.empty() || result.dtype != DType::undefined;
     });
-    if (described) return;
+    const bool says_its_rule = std::ranges::any_of(node.attributes, [](const auto& attribute) {
+        return attribute.first == graph::kStatedRule;
+    });
+    if (described || says_its_rule) return;
     throw InputError(fmt::format(
         "{}: op '{}' ({}): {} has no such operator.{} Correct the type, or give its results shapes "
-        "(OpOptions::results) to plan it as an unknown operator.",
+        "(OpOptions::results) to plan it as an unknown operator, or its rule (partita_rule).",
         graph.name, node.options.name, node.type,
         domain.empty() ? fmt::format("ONNX's operator set {}", graph.opset)
                        : fmt::format("the domain '{}'", domain),

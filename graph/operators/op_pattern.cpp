@@ -2,12 +2,16 @@
 //
 // Rules from the letters of a row. The text of each row is read once, when the table is first used.
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "graph/operators/op_rules.h"
+#include "graph/stated_rule.h"
 
 namespace partita::graph {
 
@@ -227,6 +231,150 @@ OpRule pattern_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder builder(graph, op, row);
     PatternReader(builder, pattern_of(row)).run();
     return builder.finish();
+}
+
+namespace {
+
+std::string_view text_of(const Attributes& attributes, std::string_view name,
+                         std::string_view usual) {
+    const AttributeValue* const value = attributes.find(name);
+    const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+    return text == nullptr ? usual : std::string_view(*text);
+}
+
+/// "0 y1", "all": numbers of tensors that there are.
+bool names_tensors(std::string_view words, int operands, int results) {
+    if (words == "all") return true;
+    return std::ranges::all_of(words_of(words), [&](std::string_view word) {
+        const bool is_result = word.starts_with('y');
+        if (is_result) word.remove_prefix(1);
+        int number = -1;
+        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+        return error == std::errc{} && end == word.data() + word.size() && number >= 0 &&
+               number < (is_result ? results : operands);
+    });
+}
+
+std::optional<Combine> combine_from(std::string_view name) {
+    for (const Combine combine :
+         {Combine::none, Combine::sum, Combine::max, Combine::min, Combine::product}) {
+        if (name_of(combine) == name) return combine;
+    }
+    return std::nullopt;
+}
+
+/// Of 64 tensors of 64 dims, as names go; more is an attack on who reads it.
+constexpr std::size_t kLongestRule = 32'768;
+
+RowPattern parse_stated(const OpRow& row) {
+    if (row.factors.size() > kLongestRule) {
+        throw std::logic_error(fmt::format("more than {} characters", kLongestRule));
+    }
+    return parse_row(row);
+}
+
+}  // namespace
+
+bool states_rule(const Attributes& attributes) {
+    return !text_of(attributes, kStatedRule, "").empty();
+}
+
+OpRule stated_rule(const OpGraph& graph, const Op& op) {
+    OpRow row{.type = op.type,
+              .factors = text_of(op.attributes, kStatedRule, ""),
+              .linear = text_of(op.attributes, "partita_linear", ""),
+              .whole = text_of(op.attributes, "partita_whole", ""),
+              .saves = text_of(op.attributes, "partita_saves", "all")};
+    RuleBuilder builder(graph, op, row);
+    const auto check = [&](std::string_view attribute, std::string_view words) {
+        if (names_tensors(words, builder.operand_count(), builder.result_count())) return;
+        builder.fail(
+            fmt::format("attribute '{}': expected numbers of operands (y0, y1, ... of "
+                        "results) or \"all\", got \"{}\"",
+                        attribute, words));
+    };
+    check("partita_linear", row.linear);
+    check("partita_saves", row.saves);
+    const std::string_view combine = text_of(op.attributes, "partita_combine", "sum");
+    if (!combine_from(combine)) {
+        builder.fail(
+            fmt::format("attribute 'partita_combine': expected sum, max, min, product or "
+                        "none, got \"{}\"",
+                        combine));
+    }
+    row.combine = *combine_from(combine);
+    RowPattern pattern;
+    try {
+        pattern = parse_stated(row);
+    } catch (const std::logic_error& error) {
+        builder.fail(
+            fmt::format("attribute '{}': {}; expected names of dims in lower case, such as "
+                        "\"b m k, k n -> b m n\", got \"{}\"",
+                        kStatedRule, error.what(), row.factors));
+    }
+    const auto expect = [&](std::string_view what, std::size_t said, int there) {
+        if (said == static_cast<std::size_t>(there)) return;
+        builder.fail(fmt::format("attribute '{}': expected {} {}, got {} in \"{}\"", kStatedRule,
+                                 there, what, said, row.factors));
+    };
+    expect("operands", pattern.operands.size(), builder.operand_count());
+    expect("results", pattern.results.size(), builder.result_count());
+    PatternReader(builder, pattern).run();
+    OpRule rule = builder.finish();
+    const bool sums = std::ranges::any_of(rule.factors, &Factor::reduction);
+    rule.matrix_product = op.inputs.size() >= 2 && sums && row.combine == Combine::sum;
+    const std::int64_t per_point =
+        op.attributes.get_int("partita_flops_per_point", rule.matrix_product ? 2 : 1);
+    if (per_point < 0) {
+        builder.fail(fmt::format("attribute 'partita_flops_per_point': expected at least 0, got {}",
+                                 per_point));
+    }
+    rule.flops = per_point * rule.flops;
+    return rule;
+}
+
+std::optional<std::vector<Shape>> stated_shapes(const Attributes& attributes,
+                                                std::span<const Shape> operands,
+                                                std::size_t results) {
+    const OpRow row{.type = "", .factors = text_of(attributes, kStatedRule, "")};
+    RowPattern pattern;
+    try {
+        pattern = parse_stated(row);
+    } catch (const std::logic_error&) {
+        return std::nullopt;
+    }
+    using Ellipsis = TensorPattern::Ellipsis;
+    const auto has_ellipsis = [](const TensorPattern& tensor) {
+        return tensor.ellipsis != Ellipsis::none ||
+               std::ranges::find(tensor.before, kFixed) != tensor.before.end();
+    };
+    if (pattern.operands.size() != operands.size() || pattern.results.size() != results ||
+        std::ranges::any_of(pattern.results, has_ellipsis))
+        return std::nullopt;
+    std::vector<std::int64_t> extents(pattern.letters.size(), -1);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        const TensorPattern& tensor = pattern.operands[i];
+        if (operands[i].size() < tensor.before.size() + tensor.after.size()) return std::nullopt;
+        const auto read = [&](int letter, std::int64_t extent) {
+            if (letter == kFixed) return;
+            std::int64_t& known = extents[static_cast<std::size_t>(letter)];
+            known = known < 0 ? extent : joined_extent(known, extent);
+        };
+        for (std::size_t d = 0; d < tensor.before.size(); ++d)
+            read(tensor.before[d], operands[i][d]);
+        const std::size_t behind = operands[i].size() - tensor.after.size();
+        for (std::size_t d = 0; d < tensor.after.size(); ++d)
+            read(tensor.after[d], operands[i][behind + d]);
+    }
+    std::vector<Shape> shapes;
+    for (const TensorPattern& tensor : pattern.results) {
+        Shape& shape = shapes.emplace_back();
+        for (const int letter : tensor.before) {
+            shape.push_back(extents[static_cast<std::size_t>(letter)]);
+            if (shape.back() < 0) return std::nullopt;
+        }
+    }
+    return shapes;
 }
 
 void check_row(const OpRow& row) {

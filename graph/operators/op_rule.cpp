@@ -6,6 +6,7 @@
 
 #include "graph/operators/op_rules.h"
 #include "graph/operators/op_table.h"
+#include "graph/stated_rule.h"
 
 namespace partita::graph {
 
@@ -66,6 +67,7 @@ OpRule rule_of_kind(const OpGraph& graph, const Op& op) {
     if (op.given) return whole_rule(graph, op);
     if (op.kind != OpKind::compute) return end_rule(graph, op);
     const OpRow* row = find_row(op.domain, op.type);
+    if (row == nullptr && states_rule(op.attributes)) return stated_rule(graph, op);
     if (row == nullptr || has_attribute_broadcasting(op)) return conservative_rule(graph, op);
     return row->make != nullptr ? row->make(graph, op, *row) : pattern_rule(graph, op, *row);
 }

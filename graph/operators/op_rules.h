@@ -93,6 +93,9 @@ std::string numbered(char letter, std::int64_t number);
 /// The rule that the letters of a row of the table describe (op_pattern.cpp). Complains when shapes
 /// contradict them.
 OpRule pattern_rule(const OpGraph& graph, const Op& op, const OpRow& row);
+/// The rule that an op says of itself (graph/stated_rule.h). Throws InputError naming the op and the
+/// attribute that is wrong.
+OpRule stated_rule(const OpGraph& graph, const Op& op);
 /// Contract 7: not splittable, cost by bytes moved.
 OpRule conservative_rule(const OpGraph& graph, const Op& op);
 

@@ -144,6 +144,7 @@ private:
     ResultTypes infer(Node& node, Scope& scope);
     void read_as_reshape(DraftNode& made, Draft& draft);
     std::vector<onnx::TypeProto> infer_once(Node& node, Scope& scope, bool exact_only);
+    void complete_from_rule(const Node& node, ResultTypes& results) const;
     std::optional<std::int64_t> scan_steps(const Node& node) const;
     void bound_results(const Node& node, ResultTypes& results);
     bool complete_from_function(Node& node, const Scope& scope, ResultTypes& results);

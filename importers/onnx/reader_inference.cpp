@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "graph/stated_rule.h"
 #include "importers/onnx/bounded_results.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/model_reader.h"
@@ -179,8 +180,27 @@ ModelReader::ResultTypes ModelReader::infer(Node& node, Scope& scope) {
             results.bounded[i] = bounds_in(results.types[i], nullptr);
     }
     complete_from_declared(node, scope, results);
+    if (node.schema == nullptr) complete_from_rule(node, results);
     if (standard && node.proto->op_type() == "Scan") node.trip_count = scan_steps(node);
     return results;
+}
+
+/// Of an operator that nobody knows and that says its rule; the type is that of the first operand.
+void ModelReader::complete_from_rule(const Node& node, ResultTypes& results) const {
+    if (!graph::states_rule(node.attributes) || node.operands.empty()) return;
+    std::vector<Shape> operands;
+    for (const ValueId id : node.operands) {
+        const auto shape = id == kNoValue ? std::nullopt : shape_of(values_[id].type);
+        if (!shape) return;
+        operands.push_back(*shape);
+    }
+    const auto shapes = graph::stated_shapes(node.attributes, operands, results.types.size());
+    if (!shapes) return;
+    for (std::size_t i = 0; i < shapes->size(); ++i) {
+        onnx::TypeProto& type = results.types[i];
+        if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET)
+            type = tensor_type(dtype_of(values_[node.operands[0]].type), (*shapes)[i]);
+    }
 }
 
 std::optional<std::int64_t> ModelReader::scan_steps(const Node& node) const {

@@ -30,13 +30,13 @@ TEST(GraphErrors, AnUnknownOperatorIsNamedAndTheRightOneSuggested) {
               }),
               "net: op 'act' (relu): ONNX's operator set 23 has no such operator. Is it 'Relu'? "
               "Correct the type, or give its results shapes (OpOptions::results) to plan it as an "
-              "unknown operator.");
+              "unknown operator, or its rule (partita_rule).");
     EXPECT_EQ(complaint([](Graph& graph, const Tensor& x) {
                   graph.output(graph.add("Fancy", {x}, {}, {.domain = "mine"}));
               }),
               "net: op 'Fancy_0' (Fancy): the domain 'mine' has no such operator. Correct the "
               "type, or give its results shapes (OpOptions::results) to plan it as an unknown "
-              "operator.");
+              "operator, or its rule (partita_rule).");
 }
 
 TEST(GraphErrors, ShapesThatDoNotFitAreShown) {

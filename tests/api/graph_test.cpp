@@ -174,6 +174,34 @@ TEST(Graph, AnUnknownOperatorWithShapesIsPlannedConservatively) {
     EXPECT_THAT(result.plan().verify(model), IsEmpty());
 }
 
+// Columns, then rows: four devices share weights that none of them has to hold.
+TEST(Graph, AnUnknownOperatorThatSaysItsRuleIsSplitByIt) {
+    Graph graph("own");
+    Tensor x = graph.input("x", {8, 16, 256});
+    for (const char* const name : {"0", "1"}) {
+        const Tensor w = graph.parameter("w" + std::string(name), {256, 256});
+        x = graph.add("Dense", {x, w},
+                      {{"partita_rule", "b m k, k n -> b m n"}, {"partita_linear", "all"}},
+                      {.name = name, .domain = "com.mine"});
+    }
+    graph.output(x);
+    const Model model(graph);
+    std::vector<std::string> names;
+    for (const FactorInfo& factor : model.factors("0")) names.push_back(factor.name);
+    EXPECT_THAT(names, testing::UnorderedElementsAre("b", "m", "k", "n"));
+    const Machine machine = Machine::load("dgx-a100:1x4");
+    const Plan plan =
+        find_plan(model, machine, PlanOptions::parse(R"({"mode": "training", "strategy": "tp=4"})"))
+            .plan();
+    EXPECT_THAT(plan.op("0").degrees, ElementsAre(FactorDegree{"n", 4}));
+    EXPECT_THAT(plan.op("1").degrees, ElementsAre(FactorDegree{"k", 4}));
+    EXPECT_THAT(plan.verify(model), IsEmpty());
+    const auto moved = plan.communication(model);
+    EXPECT_TRUE(std::ranges::any_of(moved, [](const CommunicationPlan& each) {
+        return each.kind == "all-reduce" && each.of == "activations";
+    }));
+}
+
 TEST(Graph, FactorsSayWhichDimsTheyAre) {
     Graph graph;
     graph.output(graph.add("MatMul", {graph.input("x", {8, 64}), graph.parameter("w", {64, 32})}));

@@ -169,7 +169,8 @@ TEST_F(PlanTest, ListsItsTasks) {
     EXPECT_EQ(last, plan.value());
     for (std::size_t d = 0; d < busy.size(); ++d) EXPECT_EQ(busy[d], plan.devices()[d].busy);
     std::map<std::string, std::int64_t> said;
-    for (const CommunicationPlan& each : plan.communication(model)) said[each.kind] += each.messages;
+    for (const CommunicationPlan& each : plan.communication(model))
+        said[each.kind] += each.messages;
     EXPECT_EQ(said, moved);
     EXPECT_THROW(static_cast<void>(plan.tasks(Model(tests::mlp(64)))), InputError);
 }

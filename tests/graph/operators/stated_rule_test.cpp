@@ -70,7 +70,7 @@ TEST(StatedRule, WhatIsWrongNamesTheAttribute) {
     const auto of_rule = [&](const char* rule, const char* says) {
         expect_complaint({{"partita_rule", rule}}, says);
     };
-    of_rule(std::string(40'000, 'a').c_str(), "more than 32768 characters");
+    of_rule(std::string(40'000, 'a').c_str(), "more than 8192 characters");
     of_rule("m k, k n", "'partita_rule': expected one '->'");
     of_rule("m K, K n -> m n", "'K' is no letter");
     of_rule("m k -> m n", "expected 2 operands, got 1");

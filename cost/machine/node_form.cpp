@@ -101,8 +101,8 @@ NodeKind read_node(const JsonField& field, const Description& known) {
 
 Description read_description(const JsonField& root) {
     // plan.json embeds a machine together with its digest.
-    root.allow_only({"format", "version", "name", "summary", "digest", "sizes", "collectives",
-                     "device_types", "link_types", "switches", "nodes"});
+    root.allow_only({"format", "version", "name", "summary", "provider", "digest", "sizes",
+                     "collectives", "device_types", "link_types", "switches", "nodes"});
     Description description{.name = read_name(root["name"])};
     description.collectives = read_collectives(root["collectives"]);
     for (const std::string& name : root["device_types"].keys()) {

@@ -68,14 +68,15 @@ struct NodesOf {
     int devices_per_node = 0;
 };
 
-std::optional<NodesOf> nodes_of(std::string_view device, const fs::path& preset) {
+std::optional<NodesOf> nodes_of(std::string_view device, const fs::path& preset, bool rented) {
     std::string type(device);
     std::ranges::transform(type, type.begin(),
                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     const JsonFile file(read_text_file(preset), preset.string());
     const JsonField root = file.root();
     const bool in_nodes = root["sizes"].present() && root["sizes"].text({"a text"}) == "nodes";
-    if (!in_nodes || root["device_types"].keys() != std::vector<std::string>{type}) {
+    if (!in_nodes || root["provider"].present() != rented ||
+        root["device_types"].keys() != std::vector<std::string>{type}) {
         return std::nullopt;
     }
     const JsonField group = root["nodes"].items().front()["devices"].items().front();
@@ -83,7 +84,17 @@ std::optional<NodesOf> nodes_of(std::string_view device, const fs::path& preset)
                    static_cast<int>(group["count"].integer(1, kMostDevices, {"a count"}))};
 }
 
-/// "8xH200": so many devices of that name, in the nodes of the first preset that has no others; "" for
+/// Of the first preset that has no others; those of a cloud, where nobody else has them.
+std::optional<NodesOf> first_nodes_of(std::string_view device) {
+    for (const bool rented : {false, true}) {
+        for (const fs::path& path : preset_files()) {
+            if (auto nodes = nodes_of(device, path, rented)) return nodes;
+        }
+    }
+    return std::nullopt;
+}
+
+/// "8xH200": so many devices of that name, in the nodes of a preset; "" for
 /// what has another form. Throws UsageError where there is no such preset, or nodes would not be full.
 std::string as_preset(const std::string& spec) {
     const std::size_t cross = spec.find('x');
@@ -91,9 +102,8 @@ std::string as_preset(const std::string& spec) {
     const int count = number_of(std::string_view(spec).substr(0, cross));
     if (count == 0) return {};
     const std::string device = spec.substr(cross + 1);
-    for (const fs::path& path : preset_files()) {
-        const std::optional<NodesOf> nodes = nodes_of(device, path);
-        if (!nodes) continue;
+    const std::optional<NodesOf> nodes = first_nodes_of(device);
+    if (nodes) {
         const int in_node = nodes->devices_per_node;
         if (count < in_node) return fmt::format("{}:1x{}", nodes->preset, count);
         if (count % in_node == 0) return fmt::format("{}:{}", nodes->preset, count / in_node);

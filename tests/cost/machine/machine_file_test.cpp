@@ -179,6 +179,9 @@ TEST(MachineFile, ATwentiethOfAGpusMemoryIsReservedUnlessItSays) {
 
 TEST(LoadMachine, TakesSoManyDevicesByTheirName) {
     EXPECT_EQ(to_json(load_machine("8xH200")), to_json(load_machine("dgx-h200:1")));
+    EXPECT_EQ(load_machine("8xH100").name(), "dgx-h100:1");  // not a cloud's
+    EXPECT_EQ(load_machine("8xA10G").name(), "g5.48xlarge:1");
+    EXPECT_EQ(load_machine("36xGB200").name(), "gb200-nvl72:1x36");
     EXPECT_EQ(to_json(load_machine("32xh100")), to_json(load_machine("dgx-h100:4")));
     EXPECT_EQ(to_json(load_machine("4xA100")), to_json(load_machine("dgx-a100:1x4")));
     EXPECT_EQ(to_json(load_machine("8xT4")), to_json(load_machine("g4dn.12xlarge:2")));
@@ -229,10 +232,12 @@ TEST(Presets, AreThoseThatTheDocumentationNames) {
         EXPECT_THAT(preset.summary, Not(IsEmpty()));
         EXPECT_EQ(load_machine(preset.name).name(), preset.name);
     }
-    EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
-                                            "dgx-h100", "dgx-h200", "g4dn.12xlarge", "k80-cluster",
-                                            "l40s-server", "mayer-50", "p100-cluster", "p3-g4dn",
-                                            "p3.8xlarge"));
+    EXPECT_THAT(names, testing::ElementsAre(
+                           "a100-t4", "a3-megagpu-8g", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
+                           "dgx-h100", "dgx-h200", "g4dn.12xlarge", "g5.48xlarge", "gb200-nvl72",
+                           "k80-cluster", "l40s-server", "mayer-50", "mi300x-platform",
+                           "nd-h100-v5", "p100-cluster", "p3-g4dn", "p3.8xlarge", "p4d.24xlarge",
+                           "p5.48xlarge", "rtx4090-workstation"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -266,6 +271,10 @@ TEST(Presets, HaveTheDevicesTheirNamesPromise) {
     EXPECT_EQ(devices("dgx-b200"), 8);
     EXPECT_EQ(devices("dgx-h100:4"), 32);
     EXPECT_EQ(devices("g4dn.12xlarge:4"), 16);
+    EXPECT_EQ(devices("p5.48xlarge:2"), 16);
+    EXPECT_EQ(devices("gb200-nvl72:2"), 144);
+    EXPECT_EQ(devices("mi300x-platform"), 8);
+    EXPECT_EQ(devices("rtx4090-workstation"), 4);
     EXPECT_EQ(devices("k80-cluster"), 64);
     EXPECT_EQ(devices("mayer-50"), 50);
     EXPECT_EQ(devices("p100-cluster"), 16);
@@ -305,10 +314,11 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
               "machine 'dgx-h100:8193': 65544 devices and 8194 switches. A machine has at most "
               "65536 of each.");
     EXPECT_EQ(usage_error("dgx-9"),
-              "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
-              "dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, k80-cluster, l40s-server, mayer-50, "
-              "p100-cluster, "
-              "p3-g4dn, p3.8xlarge; a machine file ends in .json.");
+              "machine 'dgx-9': unknown preset. Known are a100-t4, a3-megagpu-8g, cpu, dgx-1-v100, "
+              "dgx-a100, dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, g5.48xlarge, gb200-nvl72, "
+              "k80-cluster, l40s-server, mayer-50, mi300x-platform, nd-h100-v5, p100-cluster, "
+              "p3-g4dn, p3.8xlarge, p4d.24xlarge, p5.48xlarge, rtx4090-workstation; a machine file "
+              "ends in .json.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");
 }

@@ -383,6 +383,31 @@ std::set<std::string> external_files(const onnx::ModelProto& model, const std::s
     return files;
 }
 
+/// A new folder beside the one that is to be, and gone with what is in it unless it was renamed.
+class UnfinishedFolder {
+public:
+    explicit UnfinishedFolder(const std::filesystem::path& wanted) {
+        std::error_code error;
+        for (int i = 0; i == 0 || std::filesystem::exists(path_, error); ++i) {
+            path_ = wanted;
+            path_ += fmt::format(".partial{}", i);
+        }
+        if (std::filesystem::create_directories(path_, error)) return;
+        throw UsageError(
+            fmt::format("-o {}: cannot be made ({}).", wanted.string(), error.message()));
+    }
+    ~UnfinishedFolder() {
+        std::error_code error;
+        std::filesystem::remove_all(path_, error);
+    }
+    UnfinishedFolder(const UnfinishedFolder&) = delete;
+    UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
 /// Weights that are not there are not there for the parts either.
 void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
     std::error_code error;
@@ -411,13 +436,8 @@ std::vector<OnnxPart> write_onnx_parts(const std::filesystem::path& model,
     const auto proto = importers::parse_file(model, model.filename().string());
     const std::set<std::string> data = external_files(*proto, model.filename().string());
     std::vector<OnnxPart> parts = ModelCutter(*proto, problem, strategy).cut();
-    std::filesystem::path written = folder;
-    written += ".partial";
-    std::filesystem::remove_all(written, error);
-    if (!std::filesystem::create_directories(written, error)) {
-        throw UsageError(
-            fmt::format("-o {}: cannot be made ({}).", folder.string(), error.message()));
-    }
+    const UnfinishedFolder unfinished(folder);
+    const std::filesystem::path& written = unfinished.path();
     for (const OnnxPart& part : parts) write_file(written / part.file, part.bytes);
     for (const std::string& file : data) link_or_copy(model.parent_path() / file, written / file);
     write_file(written / "parts.json", manifest(parts, problem));

@@ -10,8 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
+#include "base/error.h"
 #include "importers/onnx/model_file.h"
 #include "plan/exporters/axis_sharding.h"
 #include "plan/legality/stages.h"
@@ -161,7 +163,13 @@ std::string onnx_with_sharding(const std::filesystem::path& model, const plan::P
                                const plan::Strategy& strategy) {
     const auto proto = importers::parse_file(model, model.filename().string());
     ShardingWriter(problem, strategy).annotate(*proto);
-    return proto->SerializeAsString();
+    std::string bytes = proto->SerializeAsString();
+    if (bytes.empty()) {  // protobuf's limit
+        throw InputError(fmt::format(
+            "{}: has more than 2 GB with its shardings. Export the weights as external data.",
+            model.filename().string()));
+    }
+    return bytes;
 }
 
 bool has_external_data(const std::filesystem::path& model) {

@@ -116,6 +116,11 @@ std::string megatron(const ExportInput& input) {
     const TrainingGrid grid = training_grid_of(input.problem, input.strategy, kFormat);
     check_schedule(kFormat, grid, policy, {ScheduleKind::one_f_one_b, ScheduleKind::interleaved},
                    "1f1b");
+    if (grid.chunks > 1 && policy.micro_batches % grid.stages != 0) {
+        refuse(kFormat, fmt::format("its interleaved schedule needs micro-batches that {} stages "
+                                    "divide; plan with --micro-batches {}.",
+                                    grid.stages, grid.stages));
+    }
     Arguments arguments;
     arguments.add("--tensor-model-parallel-size", grid.tensor);
     if (grid.sequence) arguments.add("--sequence-parallel");

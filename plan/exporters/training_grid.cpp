@@ -103,9 +103,12 @@ private:
         }
     }
 
-    /// Why it is no grid: the line of what is split otherwise, if there is one.
+    /// Why it is no grid: what is split otherwise, if something is.
     [[nodiscard]] std::string irregular() const {
-        std::string why = "stages differ in their devices";
+        std::string why =
+            parallelism_.chunks > 1 && strategy_.policy.schedule.kind == ScheduleKind::none
+                ? "the model comes back to groups of devices without a schedule"
+                : "stages differ in their devices";
         for (const SplitProducts& group : parallelism_.products) {
             const bool usual = group.split.data == parallelism_.data &&
                                group.split.tensor() == parallelism_.tensor &&
@@ -249,6 +252,7 @@ private:
 
     void set_batch() {
         grid_.samples = batch_extent(problem_.facts());
+        if (grid_.samples == 0) refuse("the model has no batch, and launchers count samples.");
         const std::int64_t cuts = std::int64_t{grid_.data} * strategy_.policy.micro_batches;
         if (grid_.samples % cuts != 0) {
             refuse(

@@ -35,7 +35,7 @@ Progress to_public(const search::Progress& progress) {
 }
 
 SearchResult to_public(const Model& model, const plan::Problem& problem, const api::Costs& costs,
-                       const search::SearchResult& found, plan::Listed listed) {
+                       search::SearchResult found, plan::Listed listed) {
     SearchResult result{.status = api::to_public(found.status),
                         .best = std::nullopt,
                         .shortage = found.shortage,
@@ -56,7 +56,8 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
         result.baselines.push_back({baseline.name, baseline.configuration, baseline.value});
     }
     if (found.has_plan()) {
-        const plan::Priced priced = plan::price(problem, found.strategy, found.scheduler, listed);
+        const plan::Priced priced = plan::price(problem, found.strategy, found.scheduler, listed,
+                                                std::exchange(found.folded_tasks, std::nullopt));
         result.best = Plan(std::make_shared<const Plan::Impl>(
             Plan::Impl{api::make_plan(model.impl().loaded, problem, found, priced, costs)}));
     }

@@ -102,7 +102,7 @@ public:
         if (asks_for_table(machine_, sizes_)) return run_sizes(console);
         api::check_outputs(outputs(), {model_.file, machine_, asked_.fix, asked_.profile, start_,
                                        learn_.load_policy});
-        const Found found = find({machine_, model_.batch}, console);
+        Found found = find({machine_, model_.batch}, console);
         if (!found.result.has_plan()) {
             console.json(dumped(PlanSummary(*found.loaded, found.result).json("", nullptr)));
             return without_plan(found.result, console);
@@ -158,14 +158,15 @@ private:
     }
 
     /// Prices what was found, writes all that was asked for, and says so. `table`: of all sizes.
-    ExitCode write(const Found& found, const SizeTable* table, Console& console) {
+    ExitCode write(Found& found, const SizeTable* table, Console& console) {
         const Loaded& loaded = *found.loaded;
         const search::SearchResult& result = found.result;
         const plan::Problem& problem = *loaded.problem;
         PlanSummary summary(loaded, result);
         if (interrupted()) console.note("interrupted: this is the best plan so far.");
         const plan::Priced priced =
-            plan::price(problem, result.strategy, result.scheduler, api::listed(asked_));
+            plan::price(problem, result.strategy, result.scheduler, api::listed(asked_),
+                        std::exchange(found.result.folded_tasks, std::nullopt));
         const plan::Plan plan = api::make_plan(loaded.model, problem, result, priced, loaded.costs);
         const plan::ExportInput planned{.problem = problem,
                                         .strategy = result.strategy,

@@ -41,13 +41,22 @@ public:
         : problem_(problem), scheduler_(scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
-        const Lowered lowered =
+        Lowered lowered =
             lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_));
         const TaskGraph& graph = lowered.graph;
         Evaluation evaluation = evaluation_of(problem_, graph, simulate(graph, scheduler_));
         evaluation.keeps_schedule = lowered.keeps_schedule;
         evaluation.value = value_of(graph, evaluation);
+        const bool is_best = !best_ || evaluation.better_than(best_->evaluation);
+        if (graph.is_folded() && evaluation.keeps_schedule && is_best)
+            best_ = {strategy, evaluation, std::move(lowered.graph)};
         return evaluation;
+    }
+    std::optional<TaskGraph> take_folded(const Strategy& strategy) override {
+        if (!best_ || best_->strategy != strategy) return std::nullopt;
+        TaskGraph tasks = std::move(best_->tasks);
+        best_.reset();
+        return tasks;
     }
     std::int64_t task_count(const Strategy& strategy) override {
         return lower_what_may_be(problem_, strategy, cache_, may_fold(problem_, scheduler_))
@@ -64,9 +73,17 @@ private:
         return evaluation.value;
     }
 
+    /// What takes as long to lower as to evaluate, and is needed once more when a plan is made of it.
+    struct Best {
+        Strategy strategy;
+        Evaluation evaluation;
+        TaskGraph tasks;
+    };
+
     const Problem& problem_;
     Scheduler scheduler_;
     LoweringCache cache_;
+    std::optional<Best> best_;  ///< of those that are folded
 };
 
 class MaxLoadEvaluator final : public TimelineEvaluator {

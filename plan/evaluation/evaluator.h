@@ -58,6 +58,10 @@ public:
     [[nodiscard]] virtual Evaluation evaluate(const Strategy& strategy) = 0;
     /// Tasks of the whole iteration, on all devices.
     [[nodiscard]] virtual std::int64_t task_count(const Strategy& strategy) = 0;
+    /// The folded tasks of a strategy, if it is the best that was evaluated here; they are given away.
+    [[nodiscard]] virtual std::optional<TaskGraph> take_folded(const Strategy& /*strategy*/) {
+        return std::nullopt;
+    }
 };
 
 /// Is the value the makespan of the simulated task graph? Not so for throughput, and under given

@@ -12,11 +12,11 @@ namespace partita::plan {
 namespace {
 
 TaskGraph listed_tasks(const Problem& problem, const Strategy& strategy, Scheduler scheduler,
-                       Listed listed) {
+                       Listed listed, std::optional<TaskGraph> known) {
     const bool may_be_folded = listed == Listed::folded_if_many && !has_given_costs(problem) &&
                                may_fold(problem, scheduler);
     if (!may_be_folded) return lower(problem, strategy);
-    TaskGraph folded = lower_folded(problem, strategy);
+    TaskGraph folded = known ? std::move(*known) : lower_folded(problem, strategy);
     if (!folded.is_folded() || folded.whole_size() > kMostListedTasks) return folded;
     return lower(problem, strategy);
 }
@@ -32,8 +32,9 @@ Priced evaluated(const Problem& problem, TaskGraph tasks, Timeline timeline) {
 
 }  // namespace
 
-Priced price(const Problem& problem, const Strategy& strategy, Scheduler scheduler, Listed listed) {
-    TaskGraph tasks = listed_tasks(problem, strategy, scheduler, listed);
+Priced price(const Problem& problem, const Strategy& strategy, Scheduler scheduler, Listed listed,
+             std::optional<TaskGraph> folded) {
+    TaskGraph tasks = listed_tasks(problem, strategy, scheduler, listed, std::move(folded));
     if (has_given_costs(problem)) {
         return {.tasks = std::move(tasks),
                 .timeline = {},

@@ -31,8 +31,10 @@ struct Priced {
     std::vector<MemoryByKind> memory;  ///< of all devices, at their peaks; with a timeline
 };
 
-/// Orders the tasks by the rule. `strategy` must be legal, schedule included.
-Priced price(const Problem& problem, const Strategy& strategy, Scheduler scheduler, Listed listed);
+/// Orders the tasks by the rule. `strategy` must be legal, schedule included. `folded`: its tasks as
+/// lower_folded() makes them, where somebody has them already (Evaluator::take_folded).
+Priced price(const Problem& problem, const Strategy& strategy, Scheduler scheduler, Listed listed,
+             std::optional<TaskGraph> folded = std::nullopt);
 
 /// In a given order; nullopt when it is none of the tasks. Not for given costs.
 std::optional<Priced> price_in_order(const Problem& problem, TaskGraph tasks,

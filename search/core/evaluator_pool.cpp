@@ -27,4 +27,12 @@ plan::Evaluator& EvaluatorPool::evaluator(int worker) {
     return *own;
 }
 
+std::optional<plan::TaskGraph> EvaluatorPool::take_folded(const plan::Strategy& strategy) {
+    for (const auto& evaluator : evaluators_) {
+        if (!evaluator) continue;
+        if (auto tasks = evaluator->take_folded(strategy)) return tasks;
+    }
+    return std::nullopt;
+}
+
 }  // namespace partita::search

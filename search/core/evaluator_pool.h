@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plan/evaluation/evaluator.h"
@@ -26,6 +27,8 @@ public:
     [[nodiscard]] int threads() const { return workers_.count(); }
     /// Of a worker, or of a place in a range, by one thread at a time.
     [[nodiscard]] plan::Evaluator& evaluator(int worker);
+    /// Of whichever evaluator has them (Evaluator::take_folded).
+    [[nodiscard]] std::optional<plan::TaskGraph> take_folded(const plan::Strategy& strategy);
     /// WorkerPool::run().
     std::size_t run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {
         return workers_.run(size, work);

@@ -227,6 +227,7 @@ SearchResult search(const Problem& problem, EngineOptions options,
     result.searcher = best.searcher;
     result.configuration = best.configuration;
     result.measured = best.measured;
+    result.folded_tasks = pool.take_folded(best.strategy);
     result.elapsed = engine.elapsed();
     const bool alone = engine.options().searchers.size() == 1 && !engine.options().start &&
                        status != Status::budget_exhausted;

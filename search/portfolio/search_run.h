@@ -62,6 +62,8 @@ struct SearchResult {
     std::string shortage;
     /// What searchers found out about other plans, a sentence each.
     std::vector<std::string> notes;
+    /// Its tasks, where they are folded and somebody still had them: for plan::price().
+    std::optional<plan::TaskGraph> folded_tasks;
 
     /// One that fits.
     [[nodiscard]] bool has_plan() const {

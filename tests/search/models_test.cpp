@@ -5,17 +5,23 @@
 // too.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
+#include "plan/evaluation/evaluator.h"
+#include "plan/evaluation/priced.h"
+#include "plan/files/plan_file.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/grids.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/paths.h"
 
@@ -96,6 +102,34 @@ TEST_P(Models, LowerUnderDataParallelAndExpert) {
                                                          .group_size = 4}));
         }
     }
+}
+
+// What the search lowered is what the plan would be lowered to.
+TEST(FoldedTasks, AreKeptOfTheBestThatWasEvaluated) {
+    const auto model = importers::import_onnx(tests::repository() / "examples/models/alexnet.onnx",
+                                              {.batch = 128});
+    const cost::Machine machine = cost::load_machine("dgx-h100:4");
+    const Problem problem =
+        plan::make_problem(model.graph, machine,
+                           {.mode = plan::Mode::training, .objective = plan::Objective::step_time});
+    const Strategy best = data_parallel_strategy(problem, data_parallel_devices(problem)[0]);
+    const Strategy other = plan::whole_ops(std::vector<int>(problem.graph().op_count(), 0), {});
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    ASSERT_TRUE(evaluator->evaluate(best).better_than(evaluator->evaluate(other)));
+    EXPECT_EQ(evaluator->take_folded(other), std::nullopt);
+    const auto tasks = evaluator->take_folded(best);
+    ASSERT_TRUE(tasks.has_value());
+    EXPECT_EQ(digest(*tasks), digest(plan::lower_folded(problem, best)));
+    EXPECT_EQ(evaluator->take_folded(best), std::nullopt);
+
+    const SearchResult result = search(problem, {.searchers = {"data-parallel"}});
+    ASSERT_TRUE(result.folded_tasks.has_value());
+    const auto priced = [&](std::optional<plan::TaskGraph> known) {
+        return plan::price(problem, result.strategy, result.scheduler, plan::Listed::folded_if_many,
+                           std::move(known));
+    };
+    EXPECT_EQ(to_json(make_plan(problem, result, priced(result.folded_tasks))),
+              to_json(make_plan(problem, result, priced(std::nullopt))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Onnx, Models, testing::ValuesIn(examples()), [](const auto& example) {

@@ -308,7 +308,8 @@ private:
             std::ranges::max_element(alike, {}, [](const auto& pattern) { return pattern.second; });
         if (most == alike.end() || most->second < grid_.stages * grid_.chunks)
             refuse("the model names no layers of which every stage has one.");
-        grid_.layers.assign(static_cast<std::size_t>(grid_.stages * grid_.chunks), 0);
+        grid_.layers.assign(
+            static_cast<std::size_t>(grid_.stages) * static_cast<std::size_t>(grid_.chunks), 0);
         int last = 0;
         for (const auto& [block, positions] : blocks) {
             if (without_numbers(block) != most->first) continue;

@@ -343,36 +343,47 @@ std::optional<std::vector<Shape>> stated_shapes(const Attributes& attributes,
     } catch (const std::logic_error&) {
         return std::nullopt;
     }
-    using Ellipsis = TensorPattern::Ellipsis;
-    const auto has_ellipsis = [](const TensorPattern& tensor) {
-        return tensor.ellipsis != Ellipsis::none ||
-               std::ranges::find(tensor.before, kFixed) != tensor.before.end();
-    };
-    if (pattern.operands.size() != operands.size() || pattern.results.size() != results ||
-        std::ranges::any_of(pattern.results, has_ellipsis))
+    if (pattern.operands.size() != operands.size() || pattern.results.size() != results)
         return std::nullopt;
     std::vector<std::int64_t> extents(pattern.letters.size(), -1);
+    Shape under_ellipsis;  // aligned from the right
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const TensorPattern& tensor = pattern.operands[i];
-        if (operands[i].size() < tensor.before.size() + tensor.after.size()) return std::nullopt;
+        const std::size_t letters = tensor.before.size() + tensor.after.size();
+        if (operands[i].size() < letters) return std::nullopt;
         const auto read = [&](int letter, std::int64_t extent) {
             if (letter == kFixed) return;
             std::int64_t& known = extents[static_cast<std::size_t>(letter)];
             known = known < 0 ? extent : joined_extent(known, extent);
         };
+        const std::size_t behind = operands[i].size() - tensor.after.size();
         for (std::size_t d = 0; d < tensor.before.size(); ++d)
             read(tensor.before[d], operands[i][d]);
-        const std::size_t behind = operands[i].size() - tensor.after.size();
         for (std::size_t d = 0; d < tensor.after.size(); ++d)
             read(tensor.after[d], operands[i][behind + d]);
+        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) continue;
+        const std::size_t size = operands[i].size() - letters;
+        if (under_ellipsis.size() < size)
+            under_ellipsis.insert(under_ellipsis.begin(), size - under_ellipsis.size(), 1);
+        for (std::size_t d = 0; d < size; ++d) {
+            std::int64_t& known = under_ellipsis[under_ellipsis.size() - size + d];
+            known = joined_extent(known, operands[i][tensor.before.size() + d]);
+        }
     }
     std::vector<Shape> shapes;
     for (const TensorPattern& tensor : pattern.results) {
         Shape& shape = shapes.emplace_back();
-        for (const int letter : tensor.before) {
-            shape.push_back(extents[static_cast<std::size_t>(letter)]);
-            if (shape.back() < 0) return std::nullopt;
-        }
+        const auto add = [&](int letter) {
+            shape.push_back(letter == kFixed ? -1 : extents[static_cast<std::size_t>(letter)]);
+        };
+        std::ranges::for_each(tensor.before, add);
+        if (tensor.ellipsis == TensorPattern::Ellipsis::fixed) return std::nullopt;
+        if (tensor.ellipsis == TensorPattern::Ellipsis::factors)
+            shape.insert(shape.end(), under_ellipsis.begin(), under_ellipsis.end());
+        std::ranges::for_each(tensor.after, add);
+        const bool open =
+            std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; });
+        if (open) return std::nullopt;
     }
     return shapes;
 }

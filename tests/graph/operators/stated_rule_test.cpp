@@ -96,8 +96,15 @@ TEST(StatedShapes, FollowFromTheNames) {
     EXPECT_EQ(stated_shapes(attributes, operands, 1), std::nullopt);
     attributes.set(std::string(kStatedRule), std::string("b m k, k n -> b m n z"));
     EXPECT_EQ(stated_shapes(attributes, operands, 1), std::nullopt);
-    attributes.set(std::string(kStatedRule), std::string("... k, k n -> ... n"));
-    EXPECT_EQ(stated_shapes(attributes, operands, 1), std::nullopt);
+    const auto shapes_of = [&](const char* rule, const std::vector<Shape>& of) {
+        attributes.set(std::string(kStatedRule), std::string(rule));
+        return stated_shapes(attributes, of, 1).value_or(std::vector<Shape>{{-1}}).front();
+    };
+    EXPECT_THAT(shapes_of("... k, k n -> ... n", operands), ElementsAre(2, 8, 32));
+    EXPECT_THAT(shapes_of("b ... k, ... -> b ...", {{2, 8, 1, 64}, {4}}), ElementsAre(2, 8, 4));
+    EXPECT_THAT(shapes_of("... -> ...", {{}}), ElementsAre());
+    EXPECT_THAT(shapes_of(".. k, k n -> .. n", operands), ElementsAre(-1));
+    EXPECT_THAT(shapes_of("... k, k n -> . n", operands), ElementsAre(-1));
 }
 
 }  // namespace

@@ -19,9 +19,11 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include "api/onnx_nodes.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "importers/onnx/external_data.h"
 #include "importers/onnx/model_file.h"
 
 namespace partita::api {
@@ -51,6 +53,9 @@ void add_captured(const onnx::GraphProto& body, Names& names) {
     std::set<std::string_view> own;
     for (const onnx::ValueInfoProto& input : body.input()) own.insert(input.name());
     for (const onnx::TensorProto& tensor : body.initializer()) own.insert(tensor.name());
+    for (const onnx::SparseTensorProto& tensor : body.sparse_initializer()) {
+        own.insert(tensor.values().name());
+    }
     const auto add = [&](const std::string& name) {
         if (!own.contains(name)) names.push_back(name);
     };
@@ -90,6 +95,9 @@ public:
         return part;
     }
     [[nodiscard]] const std::vector<Part>& list() const { return parts_; }
+    [[nodiscard]] int device_of(int part) const {
+        return parts_[static_cast<std::size_t>(part)].device;
+    }
 
     /// Numbers of the parts, those first that others wait for.
     [[nodiscard]] std::vector<int> order() const {
@@ -139,19 +147,29 @@ std::string file_name(std::string device) {
 
 class ModelCutter {
 public:
-    ModelCutter(const onnx::ModelProto& model, const plan::Problem& problem,
+    /// Takes the model's graph.
+    ModelCutter(onnx::ModelProto& model, const plan::Problem& problem,
                 const plan::Strategy& strategy)
-        : model_(model), graph_(model.graph()), problem_(problem), strategy_(strategy) {
-        for (const graph::Tensor& tensor : problem.graph().tensors()) {
-            producers_.emplace(tensor.name, tensor.producer);
+        : problem_(problem), strategy_(strategy), nodes_(problem.graph()) {
+        try {
+            onnx::shape_inference::InferShapes(model);
+        } catch (
+            const std::
+                exception&) {  // NOLINT(bugprone-empty-catch): it leaves open what it does not know
         }
+        graph_.Swap(model.mutable_graph());
+        model.clear_graph();
+        frame_.Swap(&model);
+        for (const auto* values : {&graph_.value_info(), &graph_.input(), &graph_.output()}) {
+            for (const onnx::ValueInfoProto& value : *values) types_.emplace(value.name(), &value);
+        }
+        for (const onnx::ValueInfoProto& output : graph_.output()) sent_.insert(output.name());
         for (const onnx::TensorProto& tensor : graph_.initializer()) {
             constants_.insert(tensor.name());
         }
         for (const onnx::SparseTensorProto& tensor : graph_.sparse_initializer()) {
             constants_.insert(tensor.values().name());
         }
-        find_types();
     }
 
     std::vector<OnnxPart> cut() {
@@ -175,47 +193,43 @@ private:
 
     /// nullopt: the node is no op of the plan.
     [[nodiscard]] std::optional<int> planned_device(const onnx::NodeProto& node) const {
-        for (const std::string& output : node.output()) {
-            const auto known = producers_.find(output);
-            if (output.empty() || known == producers_.end()) continue;
-            const OpId op = known->second;
-            if (problem_.graph().op(op).kind != graph::OpKind::compute) return std::nullopt;
-            const plan::DeviceSet& devices = strategy_.config(op).devices;
-            if (devices.size() > 1) {
-                throw UsageError(fmt::format(
-                    "parts: op '{}' is on {} devices, and files of parts hold whole ops; plan with "
-                    "--dims O.",
-                    problem_.graph().op(op).name, devices.size()));
-            }
-            return devices[0];
-        }
-        return std::nullopt;
+        const std::optional<OpId> op = nodes_.op(node);
+        if (!op) return std::nullopt;
+        const plan::DeviceSet& devices = strategy_.config(*op).devices;
+        if (devices.size() == 1) return devices[0];
+        throw UsageError(fmt::format(
+            "parts: op '{}' is on {} devices, and files of parts hold whole ops; plan with "
+            "--dims O.",
+            problem_.graph().op(*op).name, devices.size()));
+    }
+
+    /// Made of constants alone, so that everybody makes it who reads it; but for what the model gives.
+    [[nodiscard]] bool is_constant(const onnx::NodeProto& node) const {
+        return std::ranges::all_of(reads_of(node),
+                                   [&](const auto& name) { return constants_.contains(name); }) &&
+               std::ranges::none_of(node.output(),
+                                    [&](const auto& name) { return sent_.contains(name); });
     }
 
     void place_nodes() {
         for (int n = 0; n < graph_.node_size(); ++n) {
             const onnx::NodeProto& node = graph_.node(n);
-            std::set<int> sources;
-            bool constant = true;
-            for (const std::string& name : reads_of(node)) {
-                if (constants_.contains(name)) continue;
-                constant = false;
-                const auto made = part_of_value_.find(name);
-                if (made != part_of_value_.end()) sources.insert(made->second);
-            }
-            if (constant) {  // of constants alone: everybody makes it who reads it
+            if (is_constant(node)) {
                 for (const std::string& output : node.output()) {
                     constants_.insert(output);
                     constant_nodes_.emplace(output, n);
                 }
                 continue;
             }
+            std::set<int> sources;
+            for (const std::string& name : reads_of(node)) {
+                const auto made = part_of_value_.find(name);
+                if (made != part_of_value_.end()) sources.insert(made->second);
+            }
             const std::optional<int> planned = planned_device(node);
-            const int device =
-                planned ? *planned
-                : sources.empty()
-                    ? 0
-                    : parts_.list()[static_cast<std::size_t>(*sources.rbegin())].device;
+            const int device = planned           ? *planned
+                               : sources.empty() ? 0
+                                                 : parts_.device_of(*sources.rbegin());
             const int part = parts_.add(n, device, sources);
             for (const std::string& output : node.output()) {
                 if (!output.empty()) part_of_value_.emplace(output, part);
@@ -223,7 +237,7 @@ private:
         }
     }
 
-    /// What other parts read, or the model gives.
+    /// What other parts read, beside what the model gives.
     void find_sent() {
         for (std::size_t part = 0; part < parts_.list().size(); ++part) {
             for (const int n : parts_.list()[part].nodes) {
@@ -235,35 +249,18 @@ private:
                 }
             }
         }
-        for (const onnx::ValueInfoProto& output : graph_.output()) sent_.insert(output.name());
     }
 
     // The files.
 
-    void find_types() {
-        onnx::ModelProto inferred = model_;
-        try {
-            onnx::shape_inference::InferShapes(inferred);
-        } catch (const std::exception&) {  // what it does not know it leaves open
-            inferred = model_;
-        }
-        for (const auto* values : {&inferred.graph().value_info(), &inferred.graph().input(),
-                                   &inferred.graph().output()}) {
-            for (const onnx::ValueInfoProto& value : *values) types_[value.name()] = value;
-        }
-    }
-
     [[nodiscard]] onnx::ValueInfoProto value(const std::string& name) const {
         const auto known = types_.find(name);
-        if (known != types_.end()) return known->second;
+        if (known != types_.end()) return *known->second;
         onnx::ValueInfoProto value;
         value.set_name(name);
-        const auto producer = producers_.find(name);
-        if (producer == producers_.end()) return value;
-        for (const graph::TensorId id : problem_.graph().op(producer->second).outputs) {
-            if (!id.valid() || problem_.graph().tensor(id).name != name) continue;
+        if (const std::optional<graph::TensorId> tensor = nodes_.tensor(name)) {
             value.mutable_type()->mutable_tensor_type()->set_elem_type(
-                static_cast<std::int32_t>(problem_.graph().tensor(id).dtype));
+                static_cast<std::int32_t>(problem_.graph().tensor(*tensor).dtype));
         }
         return value;
     }
@@ -297,8 +294,7 @@ private:
         const Part& part = parts_.list()[static_cast<std::size_t>(number)];
         OnnxPart written{
             .file = {}, .device = part.device, .inputs = {}, .outputs = {}, .bytes = {}};
-        onnx::ModelProto own = model_;
-        own.clear_graph();
+        onnx::ModelProto own = frame_;
         onnx::GraphProto& graph = *own.mutable_graph();
         graph.set_name(graph_.name());
         std::set<std::string> there;
@@ -329,16 +325,16 @@ private:
         return written;
     }
 
-    const onnx::ModelProto& model_;
-    const onnx::GraphProto& graph_;
+    onnx::GraphProto graph_;  ///< the model's
+    onnx::ModelProto frame_;  ///< all but that
     const plan::Problem& problem_;
     const plan::Strategy& strategy_;
-    std::unordered_map<std::string_view, OpId> producers_;  ///< of the plan's tensors by name
+    OnnxNodes nodes_;
     std::set<std::string> constants_;
     std::map<std::string, int> constant_nodes_;  ///< of those that nodes make
     std::map<std::string, int> part_of_value_;   ///< of all others that nodes make
-    std::set<std::string> sent_;
-    std::map<std::string, onnx::ValueInfoProto> types_;
+    std::set<std::string> sent_;                 ///< outputs of files
+    std::unordered_map<std::string_view, const onnx::ValueInfoProto*> types_;
     Parts parts_;
 };
 
@@ -363,22 +359,18 @@ std::string manifest(const std::vector<OnnxPart>& parts, const plan::Problem& pr
         fmt::join(rows, ",\n"));
 }
 
-/// Files that tensors are in, each once. Throws InputError for one outside of the model's folder.
-std::set<std::string> external_files(const onnx::ModelProto& model, const std::string& file) {
-    std::set<std::string> files;
-    for (const onnx::TensorProto& tensor : model.graph().initializer()) {
-        if (tensor.data_location() != onnx::TensorProto::EXTERNAL) continue;
-        for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
-            if (entry.key() != "location") continue;
-            const std::filesystem::path path = entry.value();
-            const bool outside = path.is_absolute() || std::ranges::find(path, "..") != path.end();
-            if (outside) {
-                throw InputError(fmt::format(
-                    "{}: tensor '{}' is in '{}', which is outside of the model's folder.", file,
-                    tensor.name(), entry.value()));
-            }
-            files.insert(entry.value());
+/// By location. Weights that are not there are not there for the parts either.
+std::map<std::string, std::filesystem::path> external_data(const onnx::ModelProto& proto,
+                                                           const std::filesystem::path& model) {
+    std::map<std::string, std::filesystem::path> files;
+    for (const std::string& location : importers::external_locations(proto)) {
+        const importers::ExternalFile found =
+            importers::find_external(model.parent_path(), location);
+        if (found.missing) continue;
+        if (!found.fault.empty()) {
+            throw InputError(fmt::format("{}: {}.", model.filename().string(), found.fault));
         }
+        files.emplace(location, found.path);
     }
     return files;
 }
@@ -408,10 +400,8 @@ private:
     std::filesystem::path path_;
 };
 
-/// Weights that are not there are not there for the parts either.
 void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
     std::error_code error;
-    if (!std::filesystem::exists(from, error)) return;
     std::filesystem::create_directories(to.parent_path(), error);
     std::filesystem::create_hard_link(from, to, error);
     if (error) std::filesystem::copy_file(from, to, error);
@@ -434,12 +424,12 @@ std::vector<OnnxPart> write_onnx_parts(const std::filesystem::path& model,
             folder.string()));
     }
     const auto proto = importers::parse_file(model, model.filename().string());
-    const std::set<std::string> data = external_files(*proto, model.filename().string());
+    const auto data = external_data(*proto, model);
     std::vector<OnnxPart> parts = ModelCutter(*proto, problem, strategy).cut();
     const UnfinishedFolder unfinished(folder);
     const std::filesystem::path& written = unfinished.path();
     for (const OnnxPart& part : parts) write_file(written / part.file, part.bytes);
-    for (const std::string& file : data) link_or_copy(model.parent_path() / file, written / file);
+    for (const auto& [location, file] : data) link_or_copy(file, written / location);
     write_file(written / "parts.json", manifest(parts, problem));
     std::filesystem::remove(folder, error);  // it is empty
     std::filesystem::rename(written, folder, error);

@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
+#include "api/onnx_nodes.h"
 #include "base/error.h"
+#include "importers/onnx/external_data.h"
 #include "importers/onnx/model_file.h"
 #include "plan/exporters/axis_sharding.h"
 #include "plan/legality/stages.h"
@@ -61,11 +60,10 @@ std::vector<std::vector<std::int64_t>> devices_of_parts(const plan::OpConfig& co
 class ShardingWriter {
 public:
     ShardingWriter(const plan::Problem& problem, const plan::Strategy& strategy)
-        : problem_(problem), strategy_(strategy), pipeline_(plan::pipeline_of(problem, strategy)) {
-        for (const graph::Tensor& tensor : problem.graph().tensors()) {
-            producers_.emplace(tensor.name, tensor.producer);
-        }
-    }
+        : problem_(problem),
+          strategy_(strategy),
+          pipeline_(plan::pipeline_of(problem, strategy)),
+          nodes_(problem.graph()) {}
 
     void annotate(onnx::ModelProto& model) const {
         model.set_ir_version(std::max(model.ir_version(), kFirstMultiDeviceVersion));
@@ -76,22 +74,11 @@ public:
             configuration.add_device(device.name);
         }
         for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
-            if (const std::optional<OpId> op = op_of(node)) annotate(node, *op);
+            if (const std::optional<OpId> op = nodes_.op(node)) annotate(node, *op);
         }
     }
 
 private:
-    /// The op that makes the node's results; constants are no ops of the file's.
-    [[nodiscard]] std::optional<OpId> op_of(const onnx::NodeProto& node) const {
-        for (const std::string& output : node.output()) {
-            const auto known = producers_.find(output);
-            if (output.empty() || known == producers_.end()) continue;
-            const bool computes = problem_.graph().op(known->second).kind == graph::OpKind::compute;
-            return computes ? std::optional(known->second) : std::nullopt;
-        }
-        return std::nullopt;
-    }
-
     void annotate(onnx::NodeProto& node, OpId op) const {
         onnx::NodeDeviceConfigurationProto& own = *node.add_device_configurations();
         own.set_configuration_id(kConfiguration);
@@ -147,15 +134,8 @@ private:
     const plan::Problem& problem_;
     const plan::Strategy& strategy_;
     plan::Pipeline pipeline_;
-    std::unordered_map<std::string_view, OpId> producers_;  ///< of tensors by name
+    OnnxNodes nodes_;
 };
-
-template <class Tensors>
-bool any_external(const Tensors& tensors) {
-    return std::ranges::any_of(tensors, [](const onnx::TensorProto& tensor) {
-        return tensor.data_location() == onnx::TensorProto::EXTERNAL;
-    });
-}
 
 }  // namespace
 
@@ -174,7 +154,7 @@ std::string onnx_with_sharding(const std::filesystem::path& model, const plan::P
 
 bool has_external_data(const std::filesystem::path& model) {
     const auto proto = importers::parse_file(model, model.filename().string());
-    return any_external(proto->graph().initializer());
+    return !importers::external_locations(*proto).empty();
 }
 
 }  // namespace partita::api

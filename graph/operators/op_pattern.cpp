@@ -123,20 +123,53 @@ std::int64_t joined_extent(std::int64_t a, std::int64_t b) {
     return a == 1 ? b : a;
 }
 
+/// What letters and an ellipsis stand for in all tensors together.
+struct Extents {
+    explicit Extents(std::size_t count) : letters(count, 1), seen(count, 0) {}
+
+    /// The tensor has as many dims as letters at least; `under_ellipsis`: the others.
+    void join(const TensorPattern& tensor, const Shape& shape, std::size_t under_ellipsis) {
+        const auto read = [&](int letter, std::int64_t extent) {
+            if (letter == kFixed) return;
+            auto& known = letters[static_cast<std::size_t>(letter)];
+            known = joined_extent(known, extent);
+            seen[static_cast<std::size_t>(letter)] = 1;
+        };
+        const std::size_t first = tensor.before.size();
+        for (std::size_t i = 0; i < first; ++i) read(tensor.before[i], shape[i]);
+        for (std::size_t i = 0; i < tensor.after.size(); ++i)
+            read(tensor.after[i], shape[first + under_ellipsis + i]);
+        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) return;
+        if (ellipsis.size() < under_ellipsis)
+            ellipsis.insert(ellipsis.begin(), under_ellipsis - ellipsis.size(), 1);
+        const std::size_t shift = ellipsis.size() - under_ellipsis;
+        for (std::size_t i = 0; i < under_ellipsis; ++i) {
+            auto& known = ellipsis[shift + i];
+            known = joined_extent(known, shape[first + i]);
+        }
+    }
+
+    std::vector<std::int64_t> letters;
+    std::vector<char> seen;              ///< per letter
+    std::vector<std::int64_t> ellipsis;  ///< aligned from the right
+};
+
 /// One op read against its row.
 class PatternReader {
 public:
     PatternReader(RuleBuilder& builder, const RowPattern& pattern)
-        : builder_(builder), pattern_(pattern), letter_extents_(pattern.letters.size(), 1) {}
+        : builder_(builder), pattern_(pattern), extents_(pattern.letters.size()) {}
 
     void run() {
-        for_each_tensor([this](bool is_result, int i, const TensorPattern& tensor,
-                               const Shape& shape) { measure(is_result, i, tensor, shape); });
-        for (std::size_t i = 0; i < ellipsis_extents_.size(); ++i) {
-            builder_.add(numbered('d', i), ellipsis_extents_[i], !pattern_.whole_ellipsis);
+        for_each_tensor(
+            [this](bool is_result, int i, const TensorPattern& tensor, const Shape& shape) {
+                extents_.join(tensor, shape, ellipsis_size(is_result, i, tensor, shape));
+            });
+        for (std::size_t i = 0; i < extents_.ellipsis.size(); ++i) {
+            builder_.add(numbered('d', i), extents_.ellipsis[i], !pattern_.whole_ellipsis);
         }
-        for (std::size_t i = 0; i < letter_extents_.size(); ++i) {
-            builder_.add(pattern_.letters[i], letter_extents_[i], !pattern_.whole[i]);
+        for (std::size_t i = 0; i < extents_.letters.size(); ++i) {
+            builder_.add(pattern_.letters[i], extents_.letters[i], !pattern_.whole[i]);
         }
         for_each_tensor([this](bool is_result, int i, const TensorPattern& tensor,
                                const Shape& shape) { assign(is_result, i, tensor, shape); });
@@ -172,29 +205,6 @@ private:
         return shape.size() - letters;
     }
 
-    void measure(bool is_result, int tensor_index, const TensorPattern& tensor,
-                 const Shape& shape) {
-        const std::size_t size = ellipsis_size(is_result, tensor_index, tensor, shape);
-        const auto letter = [&](int index, std::int64_t extent) {
-            if (index == kFixed) return;
-            auto& known = letter_extents_[static_cast<std::size_t>(index)];
-            known = joined_extent(known, extent);
-        };
-        for (std::size_t i = 0; i < tensor.before.size(); ++i) letter(tensor.before[i], shape[i]);
-        for (std::size_t i = 0; i < tensor.after.size(); ++i) {
-            letter(tensor.after[i], shape[tensor.before.size() + size + i]);
-        }
-        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) return;
-        if (ellipsis_extents_.size() < size) {
-            ellipsis_extents_.insert(ellipsis_extents_.begin(), size - ellipsis_extents_.size(), 1);
-        }
-        const std::size_t shift = ellipsis_extents_.size() - size;
-        for (std::size_t i = 0; i < size; ++i) {
-            auto& known = ellipsis_extents_[shift + i];
-            known = joined_extent(known, shape[tensor.before.size() + i]);
-        }
-    }
-
     void assign(bool is_result, int tensor_index, const TensorPattern& tensor, const Shape& shape) {
         const std::size_t size = ellipsis_size(is_result, tensor_index, tensor, shape);
         const auto set = [&](std::size_t dim, int factor) {
@@ -204,7 +214,7 @@ private:
                 builder_.operand(tensor_index, static_cast<int>(dim), {factor});
             }
         };
-        const int first_letter = static_cast<int>(ellipsis_extents_.size());
+        const int first_letter = static_cast<int>(extents_.ellipsis.size());
         for (std::size_t i = 0; i < tensor.before.size(); ++i) {
             if (tensor.before[i] != kFixed) set(i, first_letter + tensor.before[i]);
         }
@@ -213,7 +223,7 @@ private:
             set(tensor.before.size() + size + i, first_letter + tensor.after[i]);
         }
         if (tensor.ellipsis != TensorPattern::Ellipsis::factors) return;
-        const std::size_t shift = ellipsis_extents_.size() - size;
+        const std::size_t shift = extents_.ellipsis.size() - size;
         for (std::size_t i = 0; i < size; ++i) {
             set(tensor.before.size() + i, static_cast<int>(shift + i));
         }
@@ -221,8 +231,7 @@ private:
 
     RuleBuilder& builder_;
     const RowPattern& pattern_;
-    std::vector<std::int64_t> letter_extents_;
-    std::vector<std::int64_t> ellipsis_extents_;
+    Extents extents_;
 };
 
 }  // namespace
@@ -345,41 +354,25 @@ std::optional<std::vector<Shape>> stated_shapes(const Attributes& attributes,
     }
     if (pattern.operands.size() != operands.size() || pattern.results.size() != results)
         return std::nullopt;
-    std::vector<std::int64_t> extents(pattern.letters.size(), -1);
-    Shape under_ellipsis;  // aligned from the right
+    Extents extents(pattern.letters.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const TensorPattern& tensor = pattern.operands[i];
         const std::size_t letters = tensor.before.size() + tensor.after.size();
         if (operands[i].size() < letters) return std::nullopt;
-        const auto read = [&](int letter, std::int64_t extent) {
-            if (letter == kFixed) return;
-            std::int64_t& known = extents[static_cast<std::size_t>(letter)];
-            known = known < 0 ? extent : joined_extent(known, extent);
-        };
-        const std::size_t behind = operands[i].size() - tensor.after.size();
-        for (std::size_t d = 0; d < tensor.before.size(); ++d)
-            read(tensor.before[d], operands[i][d]);
-        for (std::size_t d = 0; d < tensor.after.size(); ++d)
-            read(tensor.after[d], operands[i][behind + d]);
-        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) continue;
-        const std::size_t size = operands[i].size() - letters;
-        if (under_ellipsis.size() < size)
-            under_ellipsis.insert(under_ellipsis.begin(), size - under_ellipsis.size(), 1);
-        for (std::size_t d = 0; d < size; ++d) {
-            std::int64_t& known = under_ellipsis[under_ellipsis.size() - size + d];
-            known = joined_extent(known, operands[i][tensor.before.size() + d]);
-        }
+        extents.join(tensor, operands[i], operands[i].size() - letters);
     }
     std::vector<Shape> shapes;
     for (const TensorPattern& tensor : pattern.results) {
         Shape& shape = shapes.emplace_back();
         const auto add = [&](int letter) {
-            shape.push_back(letter == kFixed ? -1 : extents[static_cast<std::size_t>(letter)]);
+            const auto at = static_cast<std::size_t>(letter);
+            const bool open = letter == kFixed || extents.seen[at] == 0;
+            shape.push_back(open ? -1 : extents.letters[at]);
         };
         std::ranges::for_each(tensor.before, add);
         if (tensor.ellipsis == TensorPattern::Ellipsis::fixed) return std::nullopt;
         if (tensor.ellipsis == TensorPattern::Ellipsis::factors)
-            shape.insert(shape.end(), under_ellipsis.begin(), under_ellipsis.end());
+            shape.insert(shape.end(), extents.ellipsis.begin(), extents.ellipsis.end());
         std::ranges::for_each(tensor.after, add);
         const bool open =
             std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; });

@@ -2,7 +2,6 @@
 #include "importers/onnx/model_source.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "importers/onnx/external_data.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_bytes.h"
@@ -20,28 +20,6 @@ using graph::DType;
 using graph::Shape;
 
 namespace {
-
-struct External {
-    std::string location;
-    std::int64_t offset = 0;
-    std::int64_t length = -1;  ///< -1: not given
-};
-
-std::int64_t to_number(const std::string& text) {
-    std::int64_t number = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size() ? number : -2;
-}
-
-External external_of(const onnx::TensorProto& tensor) {
-    External external;
-    for (const auto& entry : tensor.external_data()) {
-        if (entry.key() == "location") external.location = entry.value();
-        if (entry.key() == "offset") external.offset = to_number(entry.value());
-        if (entry.key() == "length") external.length = to_number(entry.value());
-    }
-    return external;
-}
 
 /// Fills `out`, which starts at byte `offset` of the dense tensor.
 bool read_sparse(const onnx::SparseTensorProto& sparse, std::int64_t offset,
@@ -127,39 +105,6 @@ void ModelSource::read(const std::string& name, Bytes offset, std::span<std::byt
     }
 }
 
-std::filesystem::path ModelSource::external_file(const std::string& name,
-                                                 const std::string& location) const {
-    namespace fs = std::filesystem;
-    const fs::path relative(location);
-    const bool climbs = std::find(relative.begin(), relative.end(), "..") != relative.end();
-    if (location.empty() || relative.is_absolute() || climbs ||
-        location.find('\0') != std::string::npos) {
-        fail(name, fmt::format("its external data lies at '{}'; expected a path inside the model's "
-                               "folder. Move the data next to the model",
-                               printable(location)));
-    }
-    std::error_code error;
-    const fs::path folder = fs::canonical(folder_.empty() ? fs::path(".") : folder_, error);
-    const fs::path file = error ? fs::path() : fs::canonical(folder / relative, error);
-    if (error) {
-        fail(name, fmt::format("its external data '{}' cannot be opened ({}). Put the weights file "
-                               "next to the model, or run with random weights",
-                               printable(location), error.message()));
-    }
-    // After links are resolved it must still be below the folder.
-    const auto [in_folder, in_file] =
-        std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
-    if (in_folder != folder.end() || in_file == file.end()) {
-        fail(name, fmt::format("its external data '{}' is a link that leaves the model's folder. "
-                               "Move the data next to the model",
-                               printable(location)));
-    }
-    if (!fs::is_regular_file(file, error)) {
-        fail(name, fmt::format("its external data '{}' is no regular file", printable(location)));
-    }
-    return file;
-}
-
 void ModelSource::read_external(const std::string& name, const onnx::TensorProto& tensor,
                                 std::int64_t offset, std::span<std::byte> out) const {
     const External external = external_of(tensor);
@@ -176,7 +121,9 @@ void ModelSource::read_external(const std::string& name, const onnx::TensorProto
         fail(name, fmt::format("has {} bytes; {} from byte {} on were asked for", size, out.size(),
                                offset));
     }
-    const std::filesystem::path file = external_file(name, external.location);
+    const ExternalFile found = find_external(folder_, external.location);
+    if (!found.fault.empty()) fail(name, found.fault);
+    const std::filesystem::path& file = found.path;
     std::error_code error;
     const auto file_size = static_cast<std::int64_t>(std::filesystem::file_size(file, error));
     if (error || external.offset > file_size || size > file_size - external.offset) {

@@ -37,7 +37,6 @@ private:
     [[noreturn]] void fail(const std::string& name, const std::string& what) const;
     void read_external(const std::string& name, const onnx::TensorProto& tensor,
                        std::int64_t offset, std::span<std::byte> out) const;
-    std::filesystem::path external_file(const std::string& name, const std::string& location) const;
     void copy(const std::string& name, std::span<const std::byte> bytes, std::int64_t offset,
               std::span<std::byte> out) const;
 

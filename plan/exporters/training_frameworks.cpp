@@ -23,24 +23,26 @@ namespace {
     throw UsageError(fmt::format("{}: {}", format, what));
 }
 
-bool is_one_of(ScheduleKind kind, std::initializer_list<ScheduleKind> kinds) {
-    return std::ranges::find(kinds, kind) != kinds.end();
-}
-
 /// Of a pipeline: the schedule is one that the framework has.
 void check_schedule(std::string_view format, const TrainingGrid& grid, const Policy& policy,
                     std::initializer_list<ScheduleKind> known, std::string_view instead) {
     if (grid.stages == 1 || policy.micro_batches == 1) return;
-    if (is_one_of(policy.schedule.kind, known)) return;
+    if (std::ranges::find(known, policy.schedule.kind) != known.end()) return;
     refuse(format, fmt::format("it has no schedule {}; plan with --schedule {}.",
                                to_text(policy.schedule), instead));
+}
+
+/// Of one micro-batch gradients do not add up, and levels 1 and 2 are one: the first, which all have.
+ZeroLevel level_of(const TrainingGrid& grid, const Policy& policy) {
+    const bool either = grid.zero == ZeroLevel::gradients && policy.micro_batches == 1;
+    return either ? ZeroLevel::optimizer : grid.zero;
 }
 
 /// Comments: what the file is of.
 std::string head(const ExportInput& input, const TrainingGrid& grid) {
     return fmt::format(
         "# {} on {} of the devices of {}: data {}, context {}, tensor {}, {} stages.\n",
-        input.problem.graph().name, grid.devices(), input.problem.machine().name(), grid.data,
+        input.problem.graph().name, grid.devices.size(), input.problem.machine().name(), grid.data,
         grid.context, grid.tensor, grid.stages);
 }
 
@@ -80,12 +82,9 @@ void add_stages(const TrainingGrid& grid, Arguments& arguments) {
 }
 
 void add_shards(const TrainingGrid& grid, const Policy& policy, Arguments& arguments) {
-    // Of one micro-batch gradients do not add up: both levels are one.
-    const bool optimizer_alone = grid.zero == ZeroLevel::optimizer ||
-                                 (grid.zero == ZeroLevel::gradients && policy.micro_batches == 1);
     if (grid.zero == ZeroLevel::none) return;
     arguments.add("--use-distributed-optimizer");
-    if (optimizer_alone) return;
+    if (level_of(grid, policy) == ZeroLevel::optimizer) return;
     arguments.add("--use-megatron-fsdp");
     arguments.add("--data-parallel-sharding-strategy",
                   grid.zero == ZeroLevel::parameters ? "optim_grads_params" : "optim_grads");
@@ -156,9 +155,13 @@ std::string deepspeed(const ExportInput& input) {
     if (grid.stages > 1 && !grid.even()) {
         refuse(kFormat, "its stages have as many layers each; plan with --strategy layers=even.");
     }
-    const bool beyond = grid.zero == ZeroLevel::parameters ||
-                        (grid.zero == ZeroLevel::gradients && policy.micro_batches > 1);
-    if (grid.stages > 1 && beyond) {
+    if (grid.experts > 1)
+        refuse(kFormat, "its file has no expert parallelism; plan with --strategy ep=1.");
+    if (grid.recompute == Recompute::selective) {
+        refuse(kFormat, "it has no selective recomputation; plan with --recompute full or none.");
+    }
+    const ZeroLevel level = level_of(grid, policy);
+    if (grid.stages > 1 && level > ZeroLevel::optimizer) {
         refuse(kFormat, "with stages it has ZeRO up to 1; plan with --strategy zero=1.");
     }
     std::vector<std::string> fields = {
@@ -166,7 +169,7 @@ std::string deepspeed(const ExportInput& input) {
         fmt::format("\"train_micro_batch_size_per_gpu\": {}", grid.micro_batch),
         fmt::format("\"gradient_accumulation_steps\": {}", policy.micro_batches),
         fmt::format("\"gradient_clipping\": {}", policy.clip_norm),
-        fmt::format("\"zero_optimization\": {{\"stage\": {}}}", static_cast<int>(grid.zero)),
+        fmt::format("\"zero_optimization\": {{\"stage\": {}}}", static_cast<int>(level)),
         fmt::format("\"bf16\": {{\"enabled\": {}}}", yes(grid.dtype == graph::DType::bfloat16)),
         fmt::format("\"fp16\": {{\"enabled\": {}}}", yes(grid.dtype == graph::DType::float16))};
     if (grid.tensor > 1) {

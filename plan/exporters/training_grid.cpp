@@ -61,20 +61,11 @@ public:
         return std::move(grid_);
     }
 
-    DeviceGrid devices() {
+    DeviceGrid read_devices() {
         check_regular();
         set_degrees();
         check_ranks();
-        DeviceGrid grid{.stages = grid_.stages,
-                        .data = grid_.data,
-                        .context = grid_.context,
-                        .tensor = grid_.tensor,
-                        .devices = {}};
-        const std::vector<char> used = used_devices(problem_, strategy_);
-        for (std::size_t d = 0; d < used.size(); ++d) {
-            if (used[d] != 0) grid.devices.push_back(static_cast<int>(d));
-        }
-        return grid;
+        return grid_;
     }
 
 private:
@@ -98,8 +89,10 @@ private:
     void check_regular() const {
         if (!parallelism_.regular(strategy_.policy)) refuse(irregular());
         if (parallelism_.replicas > 1) {
-            refuse(fmt::format("products are repeated on {} devices each; no launcher says that.",
-                               parallelism_.replicas));
+            refuse(fmt::format(
+                "products are repeated on {} devices each, which no launcher does; plan "
+                "with --strategy.",
+                parallelism_.replicas));
         }
     }
 
@@ -134,25 +127,30 @@ private:
         grid_.tensor = parallelism_.tensor;
         grid_.experts = parallelism_.experts;
         grid_.zero = parallelism_.zero;
-        // Ops before the stages' first product may be on all devices of it, and no more.
-        if (grid_.devices() != parallelism_.devices) {
+        const std::vector<char> used = used_devices(problem_, strategy_);
+        for (std::size_t d = 0; d < used.size(); ++d) {
+            if (used[d] != 0) grid_.devices.push_back(static_cast<int>(d));
+        }
+        const auto ranks = std::ssize(grid_.devices);
+        const std::ptrdiff_t said =
+            std::ptrdiff_t{grid_.stages} * grid_.data * grid_.context * grid_.tensor;
+        if (ranks != said) {
             refuse(
                 fmt::format("{} stages of {} x {} x {} devices (data, context, tensor) are {}, "
-                            "but ops run on {}.",
-                            grid_.stages, grid_.data, grid_.context, grid_.tensor, grid_.devices(),
-                            parallelism_.devices));
+                            "but ops run on {}; plan with --strategy, or --searcher expert.",
+                            grid_.stages, grid_.data, grid_.context, grid_.tensor, said, ranks));
         }
         for (const SplitProducts& group : parallelism_.products) {
             if (group.split.experts > 1) grid_.experts_tensor = group.split.tensor();
         }
     }
 
-    /// Per device its number among those used.
+    /// Per device its rank; of those that no op runs on -1.
     [[nodiscard]] std::vector<int> ranks() const {
-        std::vector<int> ranks;
-        int next = 0;
-        for (const char used : used_devices(problem_, strategy_))
-            ranks.push_back(used != 0 ? next++ : -1);
+        std::vector<int> ranks(static_cast<std::size_t>(problem_.device_count()), -1);
+        for (std::size_t rank = 0; rank < grid_.devices.size(); ++rank) {
+            ranks[static_cast<std::size_t>(grid_.devices[rank])] = static_cast<int>(rank);
+        }
         return ranks;
     }
 
@@ -170,7 +168,7 @@ private:
     void check_ranks(OpId op, std::size_t weight, const std::vector<int>& ranks) const {
         const OpConfig& config = strategy_.config(op);
         const int stage = pipeline_.has(op) ? pipeline_.stage(op) : 0;
-        const int own = grid_.devices() / grid_.stages;
+        const int own = grid_.data * grid_.context * grid_.tensor;
         for (int part = 0; part < config.devices.size(); ++part) {
             ProductSplit at{0, 0, 0, 0, 0, 0};
             int left = part;
@@ -188,10 +186,11 @@ private:
                 ((stage * grid_.data + at.data) * grid_.context + at.context) * grid_.tensor +
                 at.columns * below.rows + at.rows;
             if (here && (below.experts > 1 || rank == expected)) continue;
-            refuse(fmt::format(
-                "part {} of {} lies on device {}, where ranks in the order of the grid have it on "
-                "the {}th that is used; such an order is not said.",
-                part, name(op), config.devices[part], expected));
+            refuse(
+                fmt::format("part {} of {} lies on device {}, which is number {} of those in use, "
+                            "where ranks in the order of the grid have it on number {}; such an "
+                            "order cannot be said. Plan with --strategy.",
+                            part, name(op), config.devices[part], rank, expected));
         }
     }
 
@@ -340,7 +339,7 @@ bool TrainingGrid::even() const {
 
 std::optional<DeviceGrid> device_grid_of(const Problem& problem, const Strategy& strategy) {
     try {
-        return GridReader(problem, strategy, "").devices();
+        return GridReader(problem, strategy, "").read_devices();
     } catch (const UsageError&) {
         return std::nullopt;
     }

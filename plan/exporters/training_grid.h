@@ -24,14 +24,19 @@
 
 namespace partita::plan {
 
-struct TrainingGrid {
+/// Devices in the order of the grid's ranks: [stages, data, context, tensor], row-major.
+struct DeviceGrid {
     int stages = 1;
-    int chunks = 1;  ///< of layers on each stage
     int data = 1;
     int context = 1;
-    int experts = 1;         ///< of products of experts, on ranks of `data`
-    int experts_tensor = 1;  ///< the same: devices that share each
     int tensor = 1;
+    std::vector<int> devices;
+};
+
+struct TrainingGrid : DeviceGrid {
+    int chunks = 1;          ///< of layers on each stage
+    int experts = 1;         ///< of products of experts, on ranks that share the data
+    int experts_tensor = 1;  ///< the same: devices that share each
     /// Do tensor parallel devices share the positions, where products do not need all of them?
     bool sequence = false;
     ZeroLevel zero = ZeroLevel::none;
@@ -44,18 +49,8 @@ struct TrainingGrid {
     /// there is one stage.
     std::vector<int> layers;
 
-    [[nodiscard]] int devices() const { return stages * data * context * tensor; }
     /// Has every stage, and every chunk, as many layers?
     [[nodiscard]] bool even() const;
-};
-
-/// Devices in the order of the grid's ranks: [stages, data, context, tensor], row-major.
-struct DeviceGrid {
-    int stages = 1;
-    int data = 1;
-    int context = 1;
-    int tensor = 1;
-    std::vector<int> devices;
 };
 
 /// Of inference, too. nullopt: the plan is no regular grid in this order.

@@ -199,6 +199,25 @@ TEST(OnnxPartsOfBranches, GetWhatBodiesRead) {
     EXPECT_GT(apart, 0);
 }
 
+// What is computed from weights alone is in every part that reads it, and in one where the model gives it.
+TEST(OnnxPartsOfConstants, GiveWhatTheModelGives) {
+    onnx::ModelProto model = read(tests::repository() / "examples/runnable/mlp/model.onnx");
+    onnx::GraphProto& graph = *model.mutable_graph();
+    onnx::NodeProto& node = *graph.add_node();
+    node.set_op_type("Neg");
+    node.set_name("constant");
+    node.add_input(graph.initializer(0).name());
+    node.add_output("constant");
+    *graph.add_output() = graph.output(0);
+    graph.mutable_output(graph.output_size() - 1)->set_name("constant");
+    graph.mutable_output(graph.output_size() - 1)->clear_type();
+    const TemporaryFolder folder;
+    const std::filesystem::path file = folder.path() / "model.onnx";
+    std::ofstream(file, std::ios::binary) << model.SerializeAsString();
+    Cut cut(file, 1, 4);
+    cut.expect_the_model();
+}
+
 TEST(OnnxPartsOfSplits, AreRefusedByTheOp) {
     const std::filesystem::path file = tests::repository() / "examples/runnable/mlp/model.onnx";
     const importers::OnnxModel model = importers::import_onnx(file, {.batch = 4});

@@ -94,7 +94,7 @@ TEST_F(GridsOfGpt2, DegreesAreThoseThatWereSaid) {
         EXPECT_EQ(grid.tensor, tensor);
         EXPECT_EQ(grid.stages, stages);
         EXPECT_EQ(grid.context, 1);
-        EXPECT_EQ(grid.devices(), data * tensor * stages);
+        EXPECT_EQ(std::ssize(grid.devices), data * tensor * stages);
         EXPECT_EQ(static_cast<int>(grid.zero), zero);
         EXPECT_EQ(grid.sequence, sequence);
         EXPECT_EQ(grid.samples, 16);
@@ -156,6 +156,10 @@ TEST_F(GridsOfGpt2, ConfigurationOfDeepSpeed) {
     EXPECT_EQ(file["tensor_parallel"]["autotp_size"], 2);
     EXPECT_EQ(file["bf16"]["enabled"], false);
     EXPECT_FALSE(file.contains("pipeline"));
+    options_.policy.recompute = Recompute::selective;
+    plan("dp=2,tp=1,pp=2,vpp=1,zero=1,layers=even");
+    EXPECT_THAT(refusal(plan::deepspeed), HasSubstr("no selective recomputation"));
+    options_.policy.recompute = Recompute::none;
     plan("dp=2,tp=1,pp=2,vpp=1,zero=2,layers=even");
     EXPECT_THAT(refusal(plan::deepspeed), HasSubstr("ZeRO up to 1"));
 }

@@ -153,9 +153,8 @@ public:
         : problem_(problem), strategy_(strategy), nodes_(problem.graph()) {
         try {
             onnx::shape_inference::InferShapes(model);
-        } catch (
-            const std::
-                exception&) {  // NOLINT(bugprone-empty-catch): it leaves open what it does not know
+            // What it does not know it leaves open. NOLINTNEXTLINE(bugprone-empty-catch)
+        } catch (const std::exception&) {
         }
         graph_.Swap(model.mutable_graph());
         model.clear_graph();

@@ -55,8 +55,10 @@ set(standard_headers <algorithm> <array> <atomic> <bit> <cassert> <chrono> <cmat
 set(format_headers <fmt/format.h> <fmt/ranges.h>)
 set(test_headers <gmock/gmock.h> <gtest/gtest.h> <rapidcheck/gtest.h>)
 set(torch_headers <ATen/ATen.h>)
-# The program and the benchmarks read options and print; at -O3 that takes twice as long to compile and gains nothing.
+# The program and the benchmarks read options and print, importers and api read and write files; at -O3 that takes up to
+# twice as long to compile and gains nothing.
 set(program_options -O1)
+set(onnx_options -O1)
 # Optimizing GoogleTest and rapidcheck is a quarter of what a test takes to compile, and tests measure nothing.
 set(test_options -O0)
 if(PARTITA_SANITIZE)
@@ -81,7 +83,7 @@ if(PARTITA_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         HEADERS ${standard_headers} ${format_headers} <CLI/CLI.hpp> <nlohmann/json.hpp>
         LINK fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json OPTIONS ${program_options} -fPIE)
     partita_precompiled_headers(onnx HEADERS ${standard_headers} ${format_headers} <onnx/onnx_pb.h>
-        LINK fmt::fmt partita_onnx_headers)
+        LINK fmt::fmt partita_onnx_headers OPTIONS ${onnx_options})
     if(PARTITA_BUILD_TESTS)
         partita_precompiled_headers(test HEADERS ${standard_headers} ${test_headers}
             LINK GTest::gmock GTest::gtest_main rapidcheck OPTIONS ${test_options} -fPIE)
@@ -155,6 +157,9 @@ function(partita_folder name)
     endif()
     add_library(partita_${name} OBJECT ${arg_SOURCES})
     target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
+    if("ONNX::onnx" IN_LIST arg_LINK)
+        target_compile_options(partita_${name} PRIVATE ${onnx_options})
+    endif()
     partita_reuse_headers(partita_${name} library ${arg_LINK})
     partita_unity(partita_${name})
 endfunction()

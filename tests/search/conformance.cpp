@@ -99,7 +99,7 @@ TEST_P(EverySearcher, ReturnsVerifiedPlansOfNetworks) {
 }
 
 TEST_P(EverySearcher, ReturnsVerifiedPlansOfWorkloads) {
-    for (const std::uint64_t seed : support::seeds(3)) {
+    for (const std::uint64_t seed : support::seeds(1)) {
         Random random(seed);
         const graph::OpGraph graph = support::random_workload(random, 40);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});
@@ -240,10 +240,11 @@ TEST_P(EverySearcher, PlansForAMachineOfOneDevice) {
 }
 
 TEST_P(EverySearcher, PlansAHundredThousandOps) {
-    Random random(2);
-    const graph::OpGraph graph = support::random_workload(random, 100'000);
-    const cost::Machine machine = support::random_machine(random, 8, Bytes{10'000'000});
-    const Problem problem = plan::make_problem(graph, machine);
+    // One for all searchers: making it takes longer than most of them.
+    static Random random(2);
+    static const graph::OpGraph graph = support::random_workload(random, 100'000);
+    static const cost::Machine machine = support::random_machine(random, 8, Bytes{10'000'000});
+    static const Problem problem = plan::make_problem(graph, machine);
     const SearchResult result = run(problem, options(/*evaluations=*/2));
     ASSERT_NE(result.status, Status::infeasible) << result.shortage;
     EXPECT_EQ(result.strategy.ops.size(), graph.op_count());

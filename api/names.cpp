@@ -64,6 +64,16 @@ ExactEngine to_public(search::ExactEngine engine) {
     fail("ExactEngine");
 }
 
+Recompute to_public(plan::Recompute recompute) {
+    switch (recompute) {
+    case plan::Recompute::none: return Recompute::none;
+    case plan::Recompute::selective: return Recompute::selective;
+    case plan::Recompute::full: return Recompute::full;
+    case plan::Recompute::automatic: return Recompute::automatic;
+    }
+    fail("Recompute");
+}
+
 plan::Mode to_internal(Mode mode) {
     switch (mode) {
     case Mode::inference: return plan::Mode::inference;

@@ -24,6 +24,7 @@ Objective to_public(plan::Objective objective);
 Schedule to_public(plan::ScheduleKind kind);
 Status to_public(search::Status status);
 ExactEngine to_public(search::ExactEngine engine);
+Recompute to_public(plan::Recompute recompute);
 
 plan::Mode to_internal(Mode mode);
 plan::Objective to_internal(Objective objective);

@@ -22,6 +22,7 @@
 #include "plan/files/verify.h"
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
+#include "plan/problem/recompute_regions.h"
 
 namespace partita {
 namespace {
@@ -47,7 +48,8 @@ OpPlan to_public(const plan::PlannedOp& op) {
             .degrees = degrees_of(op.config),
             .devices = devices_of(op.config),
             .update_degrees = degrees_of(op.update.config),
-            .update_devices = devices_of(op.update.config)};
+            .update_devices = devices_of(op.update.config),
+            .recompute = api::to_public(op.recompute)};
 }
 
 plan::Problem problem_of(const plan::Plan& plan, const Model& model,
@@ -169,6 +171,10 @@ std::string_view to_text(Objective objective) {
 
 std::string_view to_text(Schedule schedule) {
     return api::name_of(schedule);
+}
+
+std::string_view to_text(Recompute recompute) {
+    return api::name_of(recompute);
 }
 
 Plan::Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
@@ -294,6 +300,19 @@ std::vector<OpLayouts> Plan::layouts(const Model& model) const {
         layouts.push_back(reader.read(graph::OpId(i), strategy.ops[i]));
     }
     return layouts;
+}
+
+std::vector<RecomputedOps> Plan::recomputed(const Model& model) const {
+    const plan::Problem problem = problem_of(impl_->plan, model);
+    const plan::Strategy strategy = plan::strategy_of(impl_->plan, problem);
+    std::vector<RecomputedOps> all;
+    for (const plan::LayerBlock& block : problem.facts().recompute().blocks()) {
+        const plan::RecomputeRegion* const region = block.region(recompute_of(block, strategy));
+        if (region == nullptr) continue;
+        RecomputedOps& ops = all.emplace_back(RecomputedOps{.block = block.name, .ops = {}});
+        for (const graph::OpId op : region->ops) ops.ops.push_back(problem.graph().op(op).name);
+    }
+    return all;
 }
 
 std::vector<TaskPlan> Plan::tasks(const Model& model) const {

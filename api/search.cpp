@@ -78,7 +78,7 @@ plan::PlannedOp planned(const OpPlan& op) {
                                .type = op.type,
                                .config = planned(op.degrees, op.devices),
                                .update = {},
-                               .recompute = plan::Recompute::none};
+                               .recompute = api::to_internal(op.recompute)};
     if (!op.update_devices.empty()) {
         planned_op.update.config = planned(op.update_degrees, op.update_devices);
     }

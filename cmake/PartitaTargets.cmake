@@ -55,10 +55,9 @@ set(standard_headers <algorithm> <array> <atomic> <bit> <cassert> <chrono> <cmat
 set(format_headers <fmt/format.h> <fmt/ranges.h>)
 set(test_headers <gmock/gmock.h> <gtest/gtest.h> <rapidcheck/gtest.h>)
 set(torch_headers <ATen/ATen.h>)
-# The program and the benchmarks read options and print, importers and api read and write files; at -O3 that takes up to
-# twice as long to compile and gains nothing.
-set(program_options -O1)
-set(onnx_options -O1)
+# The program and the benchmarks read options and print, importers and api read and write files, runtime and rl call
+# LibTorch; at -O3 that takes up to twice as long to compile and gains nothing.
+set(light_options -O1)
 # Optimizing GoogleTest and rapidcheck is a quarter of what a test takes to compile, and tests measure nothing.
 set(test_options -O0)
 if(PARTITA_SANITIZE)
@@ -81,16 +80,16 @@ if(PARTITA_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Programs are compiled with -fPIE; options of a precompiled header are those of its users.
     partita_precompiled_headers(program
         HEADERS ${standard_headers} ${format_headers} <CLI/CLI.hpp> <nlohmann/json.hpp>
-        LINK fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json OPTIONS ${program_options} -fPIE)
+        LINK fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json OPTIONS ${light_options} -fPIE)
     partita_precompiled_headers(onnx HEADERS ${standard_headers} ${format_headers} <onnx/onnx_pb.h>
-        LINK fmt::fmt partita_onnx_headers OPTIONS ${onnx_options})
+        LINK fmt::fmt partita_onnx_headers OPTIONS ${light_options})
     if(PARTITA_BUILD_TESTS)
         partita_precompiled_headers(test HEADERS ${standard_headers} ${test_headers}
             LINK GTest::gmock GTest::gtest_main rapidcheck OPTIONS ${test_options} -fPIE)
     endif()
     if(LibTorch_FOUND)
         partita_precompiled_headers(torch HEADERS ${standard_headers} ${torch_headers}
-            LINK LibTorch::LibTorch)
+            LINK LibTorch::LibTorch OPTIONS ${light_options})
         if(PARTITA_BUILD_TESTS)
             partita_precompiled_headers(torch_test
                 HEADERS ${standard_headers} ${test_headers} ${torch_headers}
@@ -157,8 +156,8 @@ function(partita_folder name)
     endif()
     add_library(partita_${name} OBJECT ${arg_SOURCES})
     target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
-    if("ONNX::onnx" IN_LIST arg_LINK)
-        target_compile_options(partita_${name} PRIVATE ${onnx_options})
+    if("ONNX::onnx" IN_LIST arg_LINK OR "LibTorch::LibTorch" IN_LIST arg_LINK)
+        target_compile_options(partita_${name} PRIVATE ${light_options})
     endif()
     partita_reuse_headers(partita_${name} library ${arg_LINK})
     partita_unity(partita_${name})
@@ -206,7 +205,7 @@ function(partita_program)
     endif()
     add_executable(partita ${arg_SOURCES})
     target_link_libraries(partita PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
-    target_compile_options(partita PRIVATE ${program_options})
+    target_compile_options(partita PRIVATE ${light_options})
     partita_reuse_headers(partita program ${arg_LINK})
     partita_unity(partita)
     set_target_properties(partita PROPERTIES
@@ -277,7 +276,7 @@ function(partita_bench name)
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
         partita_bench_paths benchmark::benchmark_main ${arg_LINK})
     # What is measured lies in the libraries.
-    target_compile_options(${target} PRIVATE ${program_options})
+    target_compile_options(${target} PRIVATE ${light_options})
     if(NOT "LibTorch::LibTorch" IN_LIST arg_LINK)
         partita_reuse_headers(${target} program ${arg_LINK})
     endif()

@@ -47,10 +47,16 @@ enum class Schedule : std::uint8_t {
     zero_bubble_h1
 };
 
+/// What layer blocks compute once more for the backward instead of keeping it: nothing, what
+/// attention makes between its products, all but what a block reads and gives; or the search chooses
+/// for each block.
+enum class Recompute : std::uint8_t { none, selective, full, automatic };
+
 /// As plan files and options spell them: "training", "step-time", "1f1b". Of no value of theirs: UsageError.
 std::string_view to_text(Mode mode);
 std::string_view to_text(Objective objective);
 std::string_view to_text(Schedule schedule);
+std::string_view to_text(Recompute recompute);
 
 struct FactorDegree {
     std::string factor;
@@ -67,6 +73,8 @@ struct OpPlan {
     /// Of a trained parameter: who updates which part of it; empty: those that keep it.
     std::vector<FactorDegree> update_degrees;
     std::vector<int> update_devices;
+    /// Of an op that runs once more for the backward: what its layer block recomputes.
+    Recompute recompute = Recompute::none;
     friend bool operator==(const OpPlan&, const OpPlan&) = default;
 };
 
@@ -183,6 +191,14 @@ struct OpLayouts {
     friend bool operator==(const OpLayouts&, const OpLayouts&) = default;
 };
 
+/// Ops of a layer block that run once more, in this order, before the first backward that needs
+/// something of them.
+struct RecomputedOps {
+    std::string block;
+    std::vector<std::string> ops;
+    friend bool operator==(const RecomputedOps&, const RecomputedOps&) = default;
+};
+
 class Plan {
 public:
     /// Reads plan.json. Throws InputError naming file and field. Whether it fits a model is for
@@ -217,6 +233,8 @@ public:
     /// Of all ops, in the model's order, in the first micro-batch. Where what an op makes differs from
     /// what its reader needs, it moves in between.
     [[nodiscard]] std::vector<OpLayouts> layouts(const Model& model) const;
+    /// In the order of their forward; what of each block runs again does so at one time.
+    [[nodiscard]] std::vector<RecomputedOps> recomputed(const Model& model) const;
 
     /// All that runs in an iteration, in the plan's order; of a folded plan (PlanOptions::fold) on one
     /// device of each kind. Throws UsageError for given costs, which have no tasks in time.

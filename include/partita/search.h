@@ -44,10 +44,6 @@ namespace partita {
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class Loss : std::uint8_t { sum, mse, cross_entropy };
 enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
-/// What layer blocks compute once more for the backward instead of keeping it: nothing, what
-/// attention makes between its products, all but what a block reads and gives; or the search chooses
-/// for each block.
-enum class Recompute : std::uint8_t { none, selective, full, automatic };
 /// Which ready task goes first: the one longest ready, the one whose op has the highest priority,
 /// the one with the longest path to the end, the one that sets free most work.
 enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };

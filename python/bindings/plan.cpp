@@ -57,17 +57,31 @@ void bind_layouts(nb::module_& m) {
         .def_ro("update", &OpLayouts::update);
 }
 
+Recompute recompute_of(std::string_view choice) {
+    for (const Recompute each : {Recompute::none, Recompute::selective, Recompute::full}) {
+        if (to_text(each) == choice) return each;
+    }
+    throw UsageError(fmt::format(
+        "recompute: '{}' is nothing that an op can do. Say none, selective or full.", choice));
+}
+
 void bind_rows(nb::module_& m) {
     nb::class_<OpPlan>(m, "OpPlan", "How one op is split and where its parts run.")
         .def(
             "__init__",
             [](OpPlan* op, std::string name, std::string type, const Degrees& of,
-               std::vector<int> devices, const Degrees& update, std::vector<int> update_devices) {
-                new (op) OpPlan{std::move(name),    std::move(type), degrees(of),
-                                std::move(devices), degrees(update), std::move(update_devices)};
+               std::vector<int> devices, const Degrees& update, std::vector<int> update_devices,
+               std::string_view recompute) {
+                new (op) OpPlan{.name = std::move(name),
+                                .type = std::move(type),
+                                .degrees = degrees(of),
+                                .devices = std::move(devices),
+                                .update_degrees = degrees(update),
+                                .update_devices = std::move(update_devices),
+                                .recompute = recompute_of(recompute)};
             },
             nb::arg("name"), nb::arg("type"), nb::arg("degrees"), nb::arg("devices"),
-            nb::arg("update_degrees") = Degrees{}, nb::arg("update_devices") = std::vector<int>{})
+            nb::arg("update_degrees") = Degrees{}, nb::arg("update_devices") = std::vector<int>{}, nb::arg("recompute") = "none")
         .def_ro("name", &OpPlan::name)
         .def_ro("type", &OpPlan::type)
         .def_prop_rw(
@@ -80,6 +94,11 @@ void bind_rows(nb::module_& m) {
             [](OpPlan& op, const Degrees& of) { op.update_degrees = degrees(of); },
             "Of a trained parameter: who updates which part of it; empty: those that keep it.")
         .def_rw("update_devices", &OpPlan::update_devices)
+        .def_prop_rw(
+            "recompute", [](const OpPlan& op) { return to_text(op.recompute); },
+            [](OpPlan& op, std::string_view choice) { op.recompute = recompute_of(choice); },
+            "Of an op that runs once more for the backward: what its layer block recomputes, "
+            "\"selective\" or \"full\"; \"none\" elsewhere.")
         .def("__repr__", [](const OpPlan& op) {
             std::string text;
             for (const FactorDegree& degree : op.degrees) {
@@ -88,6 +107,9 @@ void bind_rows(nb::module_& m) {
             return fmt::format("<partita.OpPlan {} ({}): {}on {}>", op.name, op.type, text,
                                fmt::join(op.devices, " "));
         });
+    nb::class_<RecomputedOps>(m, "RecomputedOps", "Ops of a layer block that run once more.")
+        .def_ro("block", &RecomputedOps::block)
+        .def_ro("ops", &RecomputedOps::ops, "In this order.");
     nb::class_<DeviceUse>(m, "DeviceUse")
         .def_ro("name", &DeviceUse::name)
         .def_prop_ro("busy", &seconds_of<DeviceUse, &DeviceUse::busy>,
@@ -201,6 +223,9 @@ void bind_plan(nb::module_& m) {
              "None: it is no regular grid, or its ranks are in another order.")
         .def("layouts", &Plan::layouts, nb::arg("model"),
              "How each op's tensors lie on devices, in the first micro-batch.")
+        .def("recomputed", &Plan::recomputed, nb::arg("model"),
+             "Ops that run once more for the backward, by layer block; what of each block runs "
+             "again does so at one time.")
         .def("json", &Plan::json, "plan.json: the same plan is the same bytes.")
         .def("save", &Plan::save, nb::arg("file"))
         .def(

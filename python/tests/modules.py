@@ -29,10 +29,15 @@ class Frozen(Mlp):
 class Dropping(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(32, 64), nn.Linear(64, 10)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 32))
+            for _ in range(2))
+        self.last = nn.Linear(32, 10)
 
     def forward(self, x, y):
-        return F.mse_loss(self.second(F.dropout(F.gelu(self.first(x)), 0.3)), y)
+        for block in self.blocks:
+            x = x + block(x)
+        return F.mse_loss(self.last(x), y)
 
 
 class Convnet(nn.Module):

@@ -28,7 +28,8 @@ def _random_config(model: partita.Model, op: partita.OpPlan, devices: int,
         if parts * degree <= devices and names:
             degrees.append((generator.choice(names), degree))
             parts *= degree
-    return partita.OpPlan(op.name, op.type, degrees, generator.sample(range(devices), parts))
+    return partita.OpPlan(op.name, op.type, degrees, generator.sample(range(devices), parts),
+                          recompute=op.recompute)
 
 
 def random_plan(model: partita.Model, machine: partita.Machine, seed: int,
@@ -48,5 +49,6 @@ def random_plan(model: partita.Model, machine: partita.Machine, seed: int,
                 raise
             for name in named:
                 at = number[name]
-                ops[at] = partita.OpPlan(name, ops[at].type, [], [generator.randrange(devices)])
+                ops[at] = partita.OpPlan(name, ops[at].type, [], [generator.randrange(devices)],
+                                         recompute=ops[at].recompute)
     raise AssertionError("no legal strategy")

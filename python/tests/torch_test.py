@@ -175,6 +175,53 @@ def test_a_step_of_micro_batches_is_one_of_the_batch(strategy, micro_batches, sc
         assert loss < TOLERANCE and gradients < TOLERANCE
 
 
+@pytest.mark.parametrize("name", ["gpt", "llama", "convnet", "dropout"])
+def test_what_recomputes_computes_the_same_by_random_strategies(name):
+    case, machine = case_of(name), partita.Machine.load("cpu:2")
+    plans = {}
+    for seed in range(draws(3)):
+        plan = random_plan(case.model, machine, seed, recompute="full", **case.options())
+        assert plan.recomputed(case.model)
+        plans[f"seed {seed}"] = plan
+    _check(case, 2, plans)
+
+
+@pytest.mark.parametrize(("strategy", "micro_batches", "schedule"), [
+    ("dp=2,tp=2", 2, "none"), ("tp=4,sp", 1, "none"), ("dp=2,pp=2,zero=1", 4, "1f1b"),
+    ("tp=2,pp=2", 4, "1f1b"), ("pp=2,dp=2", 4, "gpipe")])
+def test_forms_of_parallelism_recompute(strategy, micro_batches, schedule):
+    case = case_of("gpt")
+    machine = partita.Machine.load("cpu:4")
+    plan = partita.plan(case.model, machine, strategy=strategy, micro_batches=micro_batches,
+                        schedule=schedule, recompute="full", evaluations=20, **case.options()).plan
+    assert [each.block for each in plan.recomputed(case.model)] == ["blocks/0", "blocks/1"]
+    for loss, gradients in ranks.run(4, _step, case, machine, plan):
+        assert loss < TOLERANCE and gradients < TOLERANCE
+
+
+def _kept(case: Case, machine: partita.Machine, plan: partita.Plan) -> int:
+    """Bytes that a forward keeps for its backward."""
+    parallel = case.planned(machine, plan).apply(case.module)
+    storages = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        parallel(*case.args)
+    return sum(each.untyped_storage().nbytes() for each in storages.values())
+
+
+def test_what_is_recomputed_is_not_kept():
+    case, machine = case_of("gpt"), partita.Machine.load("cpu:1")
+    kept = {}
+    for choice in ("none", "full"):
+        plan = partita.plan(case.model, machine, recompute=choice, evaluations=5, **case.options()).plan
+        kept[choice], = ranks.run(1, _kept, case, machine, plan)
+    assert kept["full"] < 0.7 * kept["none"], kept
+
+
 def _moved(ops: list[partita.OpPlan], name: str, devices: list[int]) -> list[partita.OpPlan]:
     at = next(number for number, op in enumerate(ops) if op.name == name)
     ops[at] = partita.OpPlan(name, ops[at].type, [], devices)
@@ -417,13 +464,11 @@ def _apply(planned: partita.torch.Planned, module: torch.nn.Module) -> str:
     return "nothing"
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"recompute": "full"}, "recompute"), ({"clip_norm": 1.0}, "clip_grad_norm_")])
-def test_what_of_a_plan_would_be_left_out_is_refused(options, says):
+def test_what_of_a_plan_would_be_left_out_is_refused():
     case = case_of("gpt")
-    planned = partita.torch.plan(case.module, case.args, machine="cpu:1", evaluations=5, **options)
+    planned = partita.torch.plan(case.module, case.args, machine="cpu:1", evaluations=5, clip_norm=1.0)
     said, = ranks.run(1, _apply, planned, case.module)
-    assert says in said
+    assert "clip_grad_norm_" in said
 
 
 def _two_results(module: torch.nn.Module, x: torch.Tensor,

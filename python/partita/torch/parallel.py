@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from partita import _core
-from partita.torch import regions
+from partita.torch import recompute, regions
 from partita.torch.capture import Captured
 from partita.torch.exchange import Exchanges, Traffic, finished
 from partita.torch.moves import Move, Moves, Send
@@ -70,12 +70,16 @@ class ParallelModule(nn.Module):
         for trained in (True, False):
             names = [name for name, each in exchanges.items() if (each.backward is not None) == trained]
             self._fetched.append((names, Exchanges([exchanges[name] for name in names], is_last=True)))
-        self._steps = programs.steps() + programs.loss()
+        steps = programs.steps() + programs.loss()
         self._results = programs.results()
         self._updates = programs.updates()
 
         ops = {op.name: op for op in plan.ops}
         stages = stages_of([ops[op.name].devices for op in captured.ops], dist.get_world_size())
+        units = recompute.units_of([(op.name, stages[ops[op.name].devices[0]]) for op in captured.ops],
+                                   plan.recomputed(model))
+        last = [fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]]
+        self._steps = recompute.grouped(captured, steps, units, last, programs.differentiable)
         self._stage, self._stages = max(stages[self._rank], 0), max(stages) + 1
         if not programs.flows_forward(stages):
             self._stage, self._stages = 0, 1  # micro-batches one after the other
@@ -349,11 +353,7 @@ def _check(captured: Captured, model: _core.Model, plan: _core.Plan,
             raise _core.UsageError(f"argument '{name}': {shape[0]} samples do not make "
                                    f"{plan.micro_batches} equal micro-batches. Plan with a number that "
                                    "divides them.")
-    said = json.loads(plan.json())
-    if any("recompute" in op for op in said["ops"]):
-        raise _core.UsageError("the plan recomputes activations, which is not done by torch here yet. "
-                               "Plan without the option recompute.")
-    if "clip_norm" in said["policy"]:
+    if "clip_norm" in json.loads(plan.json())["policy"]:
         raise _core.UsageError("the plan clips gradients, which is the caller's here. Plan without the "
                                "option clip_norm, and call torch.nn.utils.clip_grad_norm_().")
 

@@ -48,6 +48,17 @@ class Step:
                  part: Part | None) -> None:
         self.op, self.fetches, self.keys, self.part = op, fetches, keys, part
 
+    def reads(self) -> list[str]:
+        """Keys of what is there before."""
+        fetched = {fetch.key for fetch in self.fetches}
+        return [fetch.tensor for fetch in self.fetches] + [
+            key for key in self.keys if key and key not in fetched]
+
+    def makes(self) -> list[str]:
+        """Keys of what is there behind it."""
+        results = self.op.results if self.part is not None else ()
+        return [*(fetch.key for fetch in self.fetches), *results]
+
     def run(self, values: Environment, traffic: Traffic) -> None:
         for fetch in self.fetches:
             fetch.run(values, traffic)
@@ -79,7 +90,8 @@ class Programs:
             captured.constants)
         # By who makes it, and its gradient as that one needs it; None: it has none.
         self._made: dict[str, tuple[Layout, Layout | None]] = {}
-        self._differentiable = set(captured.trained) if plan.mode == "training" else set()
+        # Tensors that have a gradient, of those that the programs have come to.
+        self.differentiable = set(captured.trained) if plan.mode == "training" else set()
         self._renewed = {value.name for _, value in captured.updates}
         self._fetched: dict[tuple, Fetch] = {}
         self._flows: list[tuple[Layout, Layout]] = []  # within an iteration
@@ -101,7 +113,7 @@ class Programs:
             # One that all readers need alike goes there at once, and its gradient comes back so, after
             # the last micro-batch: partial gradients are added up where they arise.
             needed, gradient = next(iter(wanted)) if len(wanted) == 1 else (
-                kept, kept if name in self._differentiable else None)
+                kept, kept if name in self.differentiable else None)
             self._made[name] = (needed, gradient)
             if name in self._captured.turned:  # they travel as the module has them
                 home, needed = home.turned(), needed.turned()
@@ -169,7 +181,7 @@ class Programs:
         """Of an operand, and of the gradient that the op gives it."""
         layouts = self._by_op[op.name]
         gradient = None
-        if op.operands[number] in self._differentiable:
+        if op.operands[number] in self.differentiable:
             gradient = self._layout(op.name, layouts.operand_gradients[number])
         return self._layout(op.name, layouts.operands[number]), gradient
 
@@ -182,13 +194,13 @@ class Programs:
         layouts = self._by_op[op.name]
         fetches: list[Fetch] = []
         fetched = [self._fetch(op, number, fetches) for number in range(len(op.operands))]
-        is_differentiable = any(name in self._differentiable for name in op.operands)
+        is_differentiable = any(name in self.differentiable for name in op.operands)
         made = [self._layout(op.name, each) for each in layouts.results]
         for number, (name, layout) in enumerate(zip(op.results, made, strict=True)):
             gradient = None
             if is_differentiable and self._dtype(name).is_floating_point and (
                     name not in self._renewed):
-                self._differentiable.add(name)
+                self.differentiable.add(name)
                 gradient = self._layout(op.name, layouts.result_gradients[number])
             self._made[name] = (layout, gradient)
         self._check_whole(op, made)

@@ -103,8 +103,9 @@ Tensors are names. Shapes of results are inferred by Model(graph), which checks 
 
 ImportOptions import_options(const std::optional<std::string>& precision,
                              const std::optional<std::string>& products,
-                             const std::vector<std::string>& fuse) {
-    ImportOptions options{.fuse = fuse};
+                             const std::vector<std::string>& fuse,
+                             std::optional<bool> float32_gradients) {
+    ImportOptions options{.fuse = fuse, .float32_gradients = float32_gradients};
     if (precision) options.precision = dtype_of(*precision);
     if (!products) return options;
     options.products = graph::product_type_from_name(*products);
@@ -176,16 +177,19 @@ void bind_model(nb::module_& m) {
         .def(
             "__init__",
             [](Model* model, const Graph& graph, const std::optional<std::string>& precision,
-               const std::optional<std::string>& products, const std::vector<std::string>& fuse) {
-                ImportOptions options = import_options(precision, products, fuse);
+               const std::optional<std::string>& products, const std::vector<std::string>& fuse,
+               std::optional<bool> float32_gradients) {
+                ImportOptions options =
+                    import_options(precision, products, fuse, float32_gradients);
                 options.fused_attention = false;
                 new (model) Model(graph, options);
             },
             nb::arg("graph"), nb::kw_only(), nb::arg("precision") = nb::none(),
             nb::arg("products") = nb::none(), nb::arg("fuse") = std::vector<std::string>{},
+            nb::arg("float32_gradients") = nb::none(),
             "precision: float32, float16 or bfloat16, all of the model in that; products: what "
             "matrix products are in where that is less, tf32 or float8; fuse: as the program's "
-            "option.")
+            "option; float32_gradients: those of parameters in 16 bits are added up and sent so.")
         .def_static(
             "load",
             [](const std::filesystem::path& file,
@@ -193,8 +197,10 @@ void bind_model(nb::module_& m) {
                const std::map<std::string, Shape>& shapes, std::optional<std::int64_t> batch,
                const std::optional<std::string>& precision,
                const std::optional<std::string>& products, const std::vector<std::string>& fuse,
-               const std::optional<std::filesystem::path>& framework) {
-                ImportOptions options = import_options(precision, products, fuse);
+               const std::optional<std::filesystem::path>& framework,
+               std::optional<bool> float32_gradients) {
+                ImportOptions options =
+                    import_options(precision, products, fuse, float32_gradients);
                 options.bindings = bindings;
                 options.shapes = shapes;
                 options.batch = batch;
@@ -207,10 +213,12 @@ void bind_model(nb::module_& m) {
             nb::arg("shapes") = std::map<std::string, Shape>{}, nb::arg("batch") = nb::none(),
             nb::arg("precision") = nb::none(), nb::arg("products") = nb::none(),
             nb::arg("fuse") = std::vector<std::string>{}, nb::arg("framework") = nb::none(),
+            nb::arg("float32_gradients") = nb::none(),
             R"(An .onnx file (its weights are not read) or a workload .json.
 
 bindings: values of symbolic dims by name; shapes: of inputs by name; batch: the sample dim of all
-inputs; precision, products, fuse: as of a graph; framework: as the program's option.)")
+inputs; precision, products, fuse, float32_gradients: as of a graph; framework: as the program's
+option.)")
         .def_prop_ro("name", &Model::name)
         .def_prop_ro("ops", &Model::ops, "In the order of plans.")
         .def("factors", &Model::factors, nb::arg("op"), "What an op's degrees in a plan speak of.")

@@ -25,7 +25,7 @@ import torch.utils._pytree as pytree
 from torch import nn as _nn
 
 import partita
-from partita.torch.capture import Captured, capture
+from partita.torch.capture import Captured, autocasting, capture
 from partita.torch.comparison import Measured, as_table, measure
 from partita.torch.parallel import ParallelModule
 
@@ -103,25 +103,37 @@ def _options(captured: Captured, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+_AUTOCAST = {None: None, "fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def _captured(module: _nn.Module, args: tuple, kwargs: dict[str, Any] | None,
+              unbatched: Sequence[str], precision: str | None) -> Captured:
+    if precision not in _AUTOCAST:
+        raise partita.UsageError(f"precision: '{precision}' is nothing that torch.autocast does. Say bf16, "
+                                 "fp16 or fp32; parameters are kept as the module has them.")
+    return capture(module, args, kwargs, unbatched, _AUTOCAST[precision])
+
+
 def _machine(machine: str | partita.Machine) -> partita.Machine:
     return partita.Machine.load(machine) if isinstance(machine, str) else machine
 
 
 def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = None, *,
-         machine: str | partita.Machine, unbatched: Sequence[str] = (),
+         machine: str | partita.Machine, unbatched: Sequence[str] = (), precision: str | None = None,
          start: partita.Plan | None = None, progress: Any = None, **options: Any) -> Planned:
     """Searches how `module`, called with these arguments, runs best on `machine`.
 
     args, kwargs: as the module takes them, for the whole batch, which is dim 0 of each tensor but of the
-    arguments that `unbatched` names. machine: a partita.Machine, or what Machine.load() takes. Other
+    arguments that `unbatched` names. machine: a partita.Machine, or what Machine.load() takes. precision:
+    "bf16" or "fp16" run it as under torch.autocast of that type, which the caller then leaves out. Other
     keywords: as partita.plan(), with mode="training" unless said. Parameters that need no gradient are
     frozen. Where there is a process group already, rank 0 searches and all get its plan.
 
     Raises InputError that names module, call and remedy for what cannot be planned, UsageError for
     wrong options and where no plan fits.
     """
-    captured = capture(module, args, kwargs, unbatched)
-    model = partita.Model(captured.graph)
+    captured = _captured(module, args, kwargs, unbatched, precision)
+    model = captured.model()
     target = _machine(machine)
     if not _dist.is_initialized() or _dist.get_world_size() == 1:
         result = partita.plan(model, target, start=start, progress=progress,
@@ -146,10 +158,10 @@ def plan(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = N
 
 def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
           machine: str | partita.Machine, kwargs: dict[str, Any] | None = None,
-          unbatched: Sequence[str] = (), **options: Any) -> Planned:
+          unbatched: Sequence[str] = (), precision: str | None = None, **options: Any) -> Planned:
     """The plan that these decisions make (partita.price)."""
-    captured = capture(module, args, kwargs, unbatched)
-    model = partita.Model(captured.graph)
+    captured = _captured(module, args, kwargs, unbatched, precision)
+    model = captured.model()
     target = _machine(machine)
     found = partita.price(model, target, ops, **_options(captured, options))
     return Planned(captured, model, target, found, None)
@@ -158,19 +170,20 @@ def price(module: _nn.Module, args: tuple, ops: list[partita.OpPlan], *,
 def import_trace(file: str | os.PathLike, module: _nn.Module, args: tuple = (),
                  kwargs: dict[str, Any] | None = None, *, machine: str | partita.Machine,
                  database: str | os.PathLike, unbatched: Sequence[str] = (),
-                 **options: Any) -> partita.ImportReport:
+                 precision: str | None = None, **options: Any) -> partita.ImportReport:
     """The times in a trace of the module's step, recorded by torch.profiler with record_shapes=True,
     for plan(profile=database). machine: one whose devices are what the trace ran on. Other arguments:
     as plan(). Raises what partita.import_times() does.
     """
-    captured = capture(module, args, kwargs, unbatched)
-    return partita.import_times(partita.Model(captured.graph), _machine(machine), file, database,
+    captured = _captured(module, args, kwargs, unbatched, precision)
+    return partita.import_times(captured.model(), _machine(machine), file, database,
                                 **_options(captured, options))
 
 
 def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None = None, *,
             machine: str | partita.Machine, database: str | os.PathLike, steps: int = 10,
-            unbatched: Sequence[str] = (), **options: Any) -> partita.ImportReport:
+            unbatched: Sequence[str] = (), precision: str | None = None,
+            **options: Any) -> partita.ImportReport:
     """Measures the operators of the module's step where it is, as import_trace() takes them: forward
     and, unless mode="inference", backward, after two steps that do not count. A plan for devices of
     other sizes than a rank has here is priced by what is between the measured sizes.
@@ -181,7 +194,8 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
 
     def step() -> None:
         with torch.set_grad_enabled(trains):
-            results = pytree.tree_leaves(module(*args, **(kwargs or {})))
+            with autocasting(module, _AUTOCAST[precision]):
+                results = pytree.tree_leaves(module(*args, **(kwargs or {})))
             if trains:
                 sum(each.sum() for each in results if each.requires_grad).backward()
         module.zero_grad()
@@ -198,18 +212,19 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
         file = os.path.join(folder, "trace.json")
         measured.export_chrome_trace(file)
         return import_trace(file, module, args, kwargs, machine=machine, database=database,
-                            unbatched=unbatched, **options)
+                            unbatched=unbatched, precision=precision, **options)
 
 
 def load(module: _nn.Module, args: tuple, plan: str | os.PathLike | partita.Plan,
-         kwargs: dict[str, Any] | None = None, unbatched: Sequence[str] = ()) -> Planned:
+         kwargs: dict[str, Any] | None = None, unbatched: Sequence[str] = (),
+         precision: str | None = None) -> Planned:
     """A plan that was saved (Plan.save()), or its file, for the module it was made for, called with
-    arguments of the same shapes.
+    arguments of the same shapes, in the same precision.
 
     Raises MismatchError that says what differs for another module.
     """
-    captured = capture(module, args, kwargs, unbatched)
-    model = partita.Model(captured.graph)
+    captured = _captured(module, args, kwargs, unbatched, precision)
+    model = captured.model()
     known = plan if isinstance(plan, partita.Plan) else partita.Plan.load(plan)
     faults = known.verify(model)
     if faults:

@@ -18,6 +18,7 @@ from torch import fx, nn
 
 from partita import _core
 from partita.torch.aten import TABLE
+from partita.torch.aten.table import cast
 from partita.torch.builder import Builder, LocalOp, Numbers, Value, unsupported
 
 
@@ -42,23 +43,31 @@ class Captured:
     updates: list[tuple[str, Value]] = field(default_factory=list)  # buffers, and what they become
     loss_scale: float | None = None       # the one result is the sum of what the graph gives, times that
     aliases: dict[str, list[str]] = field(default_factory=dict)  # of tied parameters: other names
+    autocast: torch.dtype | None = None   # of products, as torch.autocast has them; None: off
+    dtypes: dict[str, torch.dtype] = field(default_factory=dict)  # of parameters, in the module
+    narrow: frozenset[str] = frozenset()  # parameters that all readers get in the type of autocast
+
+    def model(self) -> _core.Model:
+        """Narrow parameters have gradients in float32: autocast makes them so."""
+        return _core.Model(self.graph, float32_gradients=bool(self.narrow))
 
     def needed(self) -> list[Value]:
         """What the graph gives: the module's results, and what its buffers become."""
         return self.results + [value for _, value in self.updates]
 
 
-def _kept(program: torch.export.ExportedProgram, module: nn.Module,
-          builder: Builder) -> tuple[dict[str, Value], Captured]:
+def _kept(program: torch.export.ExportedProgram, module: nn.Module, builder: Builder,
+          autocast: torch.dtype | None) -> tuple[dict[str, Value], Captured]:
     """Placeholders of parameters, buffers and constants as values."""
     signature = program.graph_signature
     first_name = {id(each): name for name, each in module.named_parameters()}
     known = dict(module.named_parameters(remove_duplicate=False))
     buffers = dict(module.named_buffers(remove_duplicate=False))
     values: dict[str, Value] = {}
-    builder.turned = _turned(program, {
-        placeholder: first_name[id(known[target])]
-        for placeholder, target in signature.inputs_to_parameters.items()})
+    names = {placeholder: first_name[id(known[target])]
+             for placeholder, target in signature.inputs_to_parameters.items()}
+    builder.turned = _turned(program, names)
+    narrow = _narrow(program, names, autocast) if autocast is not None else frozenset()
     captured = Captured(builder.graph, builder.ops, [], frozenset(), builder.turned, [], builder.constants, [], [],
                         program.call_spec.in_spec, program.call_spec.out_spec)
     trained = set()
@@ -71,13 +80,15 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
         if placeholder not in used:
             continue
         shape = tuple(parameter.shape)[::-1] if name in builder.turned else tuple(parameter.shape)
+        dtype = autocast if name in narrow else parameter.dtype
         if name not in captured.parameters:
-            builder.graph.parameter(name, list(shape), builder.dtype_name(parameter.dtype))
+            builder.graph.parameter(name, list(shape), builder.dtype_name(dtype))
             builder.claim(name)
             captured.parameters.append(name)
+            captured.dtypes[name] = parameter.dtype
             if parameter.requires_grad:
                 trained.add(name)
-        values[placeholder] = Value(name, shape, parameter.dtype)
+        values[placeholder] = Value(name, shape, dtype)
     for placeholder, target in signature.inputs_to_buffers.items():
         buffer = buffers[target]
         if placeholder not in used:
@@ -90,7 +101,7 @@ def _kept(program: torch.export.ExportedProgram, module: nn.Module,
     for placeholder, target in signature.inputs_to_lifted_tensor_constants.items():
         constant = program.constants[target]
         values[placeholder] = Value("", tuple(constant.shape), constant.dtype, constant)
-    captured.trained = frozenset(trained)
+    captured.trained, captured.narrow = frozenset(trained), narrow
     return values, captured
 
 
@@ -110,23 +121,55 @@ def _turned(program: torch.export.ExportedProgram, names: dict[str, str]) -> fro
     return frozenset(linear - other)
 
 
+def _narrow(program: torch.export.ExportedProgram, names: dict[str, str],
+            autocast: torch.dtype) -> frozenset[str]:
+    """Parameters of float32 that nothing reads but what autocast runs in its type."""
+    used: dict[str, bool] = {}
+    for node in program.graph.nodes:
+        if node.name not in names or node.op != "placeholder" or not node.users:
+            continue
+        lowered = node.meta["val"].dtype == torch.float32 and all(
+            _is_lowered(user, autocast) for user in node.users)
+        name = names[node.name]
+        used[name] = used.get(name, True) and lowered
+    return frozenset(name for name, lowered in used.items() if lowered)
+
+
+def _is_lowered(node: fx.Node, autocast: torch.dtype) -> bool:
+    return node.target in _LOWERED and node.meta["val"].dtype == autocast
+
+
 def _is_random(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and (
         torch.Tag.nondeterministic_seeded in node.target.tags)
 
 
 def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
-            unbatched: Sequence[str] = ()) -> Captured:
+            unbatched: Sequence[str] = (), autocast: torch.dtype | None = None) -> Captured:
     """Exports the module with these arguments, whose shapes become the graph's; dim 0 of each is the batch,
-    but of those whose names `unbatched` has.
+    but of those whose names `unbatched` has. autocast: as under torch.autocast of that type.
 
     Raises InputError that names module, call and remedy for what cannot be planned and run by parts.
     """
-    program = torch.export.export(module, args, kwargs or {})
+    with autocasting(module, autocast):
+        captured = _capture(module, args, kwargs or {}, unbatched, autocast)
+    captured.autocast = autocast
+    return captured
+
+
+def autocasting(module: nn.Module, dtype: torch.dtype | None) -> torch.autocast:
+    """The context in which the module runs as it was captured; None: off."""
+    devices = {each.device.type for each in module.parameters()} or {"cpu"}
+    return torch.autocast(min(devices), dtype or torch.bfloat16, enabled=dtype is not None)
+
+
+def _capture(module: nn.Module, args: tuple, kwargs: dict, unbatched: Sequence[str],
+             autocast: torch.dtype | None) -> Captured:
+    program = torch.export.export(module, args, kwargs)
     builder = Builder(type(module).__name__)
     # Parameters have no call that they belong to; the first node names them in errors.
     builder.node = next(iter(program.graph.nodes))
-    values, captured = _kept(program, module, builder)
+    values, captured = _kept(program, module, builder, autocast)
     builder.loss = _loss_of(program)
     user_inputs = set(program.graph_signature.user_inputs)
     found: dict[fx.Node, Any] = {}
@@ -151,7 +194,7 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
             captured.inputs.append((node.name if node.users else "", shape, dtype))
             found[node] = Value(node.name, shape, dtype)
         elif node.op == "call_function":
-            found[node] = _call(builder, node, found)
+            found[node] = _call(builder, node, found, autocast)
         elif node.op == "output":
             for each in node.args[0]:
                 value = found[each] if isinstance(each, fx.Node) else each
@@ -184,7 +227,40 @@ def _loss_of(program: torch.export.ExportedProgram) -> fx.Node | None:
     return result if result.op == "call_function" and result.meta["val"].dim() == 0 else None
 
 
-def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any]) -> Any:
+# Calls that torch.autocast runs in its type (torch/csrc/autocast, docs/source/amp.rst), of those that have
+# a row in aten/. What it runs in float32 has a result of float32.
+_aten = torch.ops.aten
+_LOWERED = {_aten.linear.default, _aten.matmul.default, _aten.mm.default, _aten.bmm.default,
+            _aten.addmm.default, _aten.einsum.default, _aten.scaled_dot_product_attention.default,
+            _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default, _aten.conv2d.padding,
+            _aten.conv3d.default, _aten.conv3d.padding, _aten.conv_transpose1d.default,
+            _aten.conv_transpose2d.input, _aten.convolution.default}
+_CASTS = {_aten.to.dtype, _aten.to.dtype_layout, _aten.type_as.default, _aten._to_copy.default}
+
+
+def _as_autocast(builder: Builder, node: fx.Node, low: torch.dtype, arguments: Any) -> Any:
+    """The operands of the type that torch.autocast gives them, which the exported program does not say."""
+    results = [each.dtype for each in pytree.tree_leaves(node.meta.get("val"))
+               if isinstance(each, torch.Tensor) and each.dtype.is_floating_point]
+    operands = [each for each in pytree.tree_leaves(arguments)
+                if isinstance(each, Value) and each.dtype.is_floating_point]
+    if not results or not operands or node.target in _CASTS:
+        return arguments
+    if results[0] == torch.float32:
+        given, wanted = low, torch.float32
+    elif _is_lowered(node, low):
+        given, wanted = torch.float32, low
+    elif results[0] == low and operands[0].dtype == torch.float32:
+        raise unsupported(node, f"autocast runs it in {low}, and how is not known here. Plan without "
+                                "precision, or leave autocast off around it.")
+    else:
+        return arguments
+    return pytree.tree_map_only(
+        Value, lambda each: cast(builder, each, wanted) if each.dtype == given else each, arguments)
+
+
+def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any],
+          autocast: torch.dtype | None) -> Any:
     args = fx.map_arg(node.args, lambda each: found[each])
     kwargs = fx.map_arg(node.kwargs, lambda each: found[each])
     if node.target is operator.getitem:
@@ -197,6 +273,8 @@ def _call(builder: Builder, node: fx.Node, found: dict[fx.Node, Any]) -> Any:
             result = node.target(*plain[0], **plain[1])
         return pytree.tree_map_only(
             torch.Tensor, lambda each: Value("", tuple(each.shape), each.dtype, each), result)
+    if autocast is not None:
+        args, kwargs = _as_autocast(builder, node, autocast, (args, kwargs))
     lower = TABLE.get(node.target)
     if lower is not None:
         return lower(builder, *args, **kwargs)

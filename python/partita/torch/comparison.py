@@ -17,7 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from partita import _core
-from partita.torch.capture import Captured
+from partita.torch.capture import Captured, autocasting
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def measure(planned: Any, module: nn.Module, args: tuple, ways: Sequence[str | t
 
         def step_by_hand(other=other, by_hand=by_hand, share=share) -> None:
             by_hand.zero_grad()
-            other(*share).backward()
+            with autocasting(module, planned.captured.autocast):
+                loss = other(*share)
+            loss.backward()
             by_hand.step()
 
         rows.append(Measured(name, _timed(step_by_hand, steps)))

@@ -9,9 +9,40 @@ scalar that the results of the whole depend on.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 
 from partita.torch.moves import Groups, Layout, Move, Moves, Send
+
+
+class _Used(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, data: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+        return data.view_as(data)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor):
+        return None, gradient.to(torch.float32)
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A tensor in 16 bits whose gradient adds up in float32, where autograd would add up in its own type:
+    that of the token, which has its shape and takes no memory."""
+
+    data: torch.Tensor
+    token: torch.Tensor
+
+    def t(self) -> Narrow:
+        return Narrow(self.data.t(), self.token.t())
+
+    def leaf(self) -> Narrow:
+        return Narrow(self.data, self.token.detach().requires_grad_())
+
+    def used(self) -> torch.Tensor:
+        return _Used.apply(self.data, self.token)
 
 
 class Exchange:
@@ -19,16 +50,19 @@ class Exchange:
 
     def __init__(self, name: str, made: Layout, needed: Layout, gradient: Layout | None,
                  gradient_needed: Layout | None, rank: int, dtype: torch.dtype,
-                 groups: Groups) -> None:
+                 groups: Groups, narrow: torch.dtype | None = None) -> None:
         """made, needed: of the tensor, by who makes it and for who reads it. gradient,
-        gradient_needed: of its gradient, by who read it and for who made it; None: it has none."""
-        self.forward = Move(name, made, needed, rank, dtype, groups)
+        gradient_needed: of its gradient, by who read it and for who made it; None: it has none.
+        narrow: the type that readers get it in, and its gradient comes back in its own."""
+        self.narrow = narrow
+        self.forward = Move(name, made, needed, rank, narrow or dtype, groups)
         self.backward = (Move(name, gradient, gradient_needed, rank, dtype, groups)
                          if gradient is not None and gradient_needed is not None else None)
 
     @property
     def is_identity(self) -> bool:
-        return self.forward.is_identity and (self.backward is None or self.backward.is_identity)
+        return self.narrow is None and self.forward.is_identity and (
+            self.backward is None or self.backward.is_identity)
 
 
 class Traffic:
@@ -50,13 +84,15 @@ class Traffic:
 
 class _Exchanged(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, exchanges: Exchanges, traffic: Traffic, anchor: torch.Tensor,
-                *tensors: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    def forward(ctx, exchanges: Exchanges, traffic: Traffic, data: list[torch.Tensor | None],
+                anchor: torch.Tensor, *tensors: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        """Adds to `data` what moved; of what is narrow it returns tokens."""
         ctx.exchanges, ctx.traffic = exchanges, traffic
-        moved = exchanges.forward.run(list(tensors), traffic.pending)
+        data += exchanges.forward.run(exchanges.narrowed(tensors), traffic.pending)
         return tuple(anchor.new_zeros(()) if result is None else
+                     anchor.new_zeros(()).expand(result.shape) if narrow is not None else
                      result.view_as(result) if result is tensor else result
-                     for result, tensor in zip(moved, tensors, strict=True))
+                     for result, tensor, narrow in zip(data, tensors, exchanges.narrow, strict=True))
 
     @staticmethod
     def backward(ctx, *gradients: torch.Tensor):
@@ -66,7 +102,7 @@ class _Exchanged(torch.autograd.Function):
         moved = exchanges.backward.run(held, traffic.pending)
         if exchanges.is_last:
             traffic.settle()
-        return None, None, None, *moved
+        return None, None, None, None, *moved
 
 
 class Exchanges:
@@ -77,24 +113,32 @@ class Exchanges:
         self.forward = Moves([each.forward for each in exchanges])
         self.backward = Moves([each.backward for each in exchanges if each.backward is not None])
         self.is_last = is_last
+        self.narrow = [each.narrow for each in exchanges]
         self.is_identity = all(each.is_identity for each in exchanges)
         self.is_idle = not exchanges or self.forward.is_idle and self.backward.is_idle
 
+    def narrowed(self, tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        return [each if each is None or narrow is None else each.detach().to(narrow)
+                for each, narrow in zip(tensors, self.narrow, strict=True)]
+
     def run(self, tensors: list[torch.Tensor | None],
-            traffic: Traffic) -> list[torch.Tensor | None]:
+            traffic: Traffic) -> list[torch.Tensor | Narrow | None]:
         """Each as this rank needs it; None: it needs nothing of it."""
         if self.is_idle:
             return [None] * len(tensors)
         if self.is_identity:
             return tensors
         if not self.backward.moves or not torch.is_grad_enabled():
-            return self.forward.run(tensors, traffic.pending)
-        moved = _Exchanged.apply(self, traffic, traffic.anchor, *tensors)
-        results: list[torch.Tensor | None] = []
-        for result, move in zip(moved, self.forward.moves, strict=True):
+            return self.forward.run(self.narrowed(tensors), traffic.pending)
+        data: list[torch.Tensor | None] = []
+        moved = _Exchanged.apply(self, traffic, data, traffic.anchor, *tensors)
+        results: list[torch.Tensor | Narrow | None] = []
+        for result, move, narrow, each in zip(moved, self.forward.moves, self.narrow, data, strict=True):
             if not move.is_target:
                 traffic.ghosts.append(result)
-            results.append(result if move.is_target else None)
+                results.append(None)
+            else:
+                results.append(result if narrow is None else Narrow(each, result))
         return results
 
 

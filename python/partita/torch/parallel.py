@@ -16,11 +16,14 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from partita import _core
 from partita.torch import recompute, regions
 from partita.torch.capture import Captured
-from partita.torch.exchange import Exchanges, Traffic, finished
+from partita.torch.exchange import Exchanges, Narrow, Traffic, finished
 from partita.torch.moves import Move, Moves, Send
 from partita.torch.programs import Environment, Programs
 from partita.torch.regions import Window
 from partita.torch.schedule import stages_of, turns
+
+
+Fetched = torch.Tensor | Narrow | None  # a parameter as its readers get it
 
 
 class _Local(torch.autograd.Function):
@@ -88,7 +91,6 @@ class ParallelModule(nn.Module):
         self._names: list[str] = []  # of parameters that this rank keeps
         for name in captured.parameters:
             self._keep(name, known[name], self._mesh(ops[name], model.factors(name)))
-        self._dtypes = {name: known[name].dtype for name in captured.parameters}
         self._copy_buffers(module)
 
     # Parameters.
@@ -151,7 +153,7 @@ class ParallelModule(nn.Module):
         home = self._homes[name]
         traffic = Traffic()
         move = Move(name, home, home.everywhere(dist.get_world_size()), self._rank,
-                    self._dtypes[name], self._groups)
+                    self._captured.dtypes[name], self._groups)
         whole, = Moves([move]).run([mine], traffic.pending)
         traffic.settle()
         return whole.clone()
@@ -205,9 +207,9 @@ class ParallelModule(nn.Module):
             values[name] = value
         return values
 
-    def _fetch_parameters(self, traffic: Traffic) -> Environment:
+    def _fetch_parameters(self, traffic: Traffic) -> dict[str, Fetched]:
         kept = self._locals()
-        values: Environment = {}
+        values: dict[str, Fetched] = {}
         for names, exchanges in self._fetched:
             values.update(zip(names, exchanges.run([kept.get(name) for name in names], traffic),
                               strict=True))
@@ -216,17 +218,20 @@ class ParallelModule(nn.Module):
                 values[name] = values[name].t()
         return values
 
-    def _run(self, inputs: Environment, parameters: Environment, traffic: Traffic) -> Environment:
+    def _run(self, inputs: Environment, parameters: dict[str, Fetched], traffic: Traffic) -> Environment:
         self._captured.numbers.seed, self._captured.numbers.turn = self._seed, self._turn
         self._turn += 1
         buffers = {name: self.get_buffer(name) for name in self._captured.buffers}
-        values: Environment = {**buffers, **self._captured.constants, **inputs, **parameters}
-        for step in self._steps:
-            step.run(values, traffic)
+        values: Environment = {**buffers, **self._captured.constants, **inputs}
+        for name, value in parameters.items():
+            values[name] = value.used() if isinstance(value, Narrow) else value
+        with torch.autocast("cpu", enabled=False):  # its casts are among the steps
+            for step in self._steps:
+                step.run(values, traffic)
         self._update_buffers(values, traffic)
         return values
 
-    def _body(self, inputs: Environment, parameters: Environment,
+    def _body(self, inputs: Environment, parameters: dict[str, Fetched],
               traffic: Traffic) -> list[torch.Tensor]:
         """One micro-batch; its results, whole."""
         values = self._run(inputs, parameters, traffic)
@@ -282,21 +287,23 @@ class ParallelModule(nn.Module):
         traffic.settle()
         fetched = self._fetch_parameters(traffic)
         ghosts, traffic.ghosts = traffic.ghosts, []
-        leaves = {name: value.detach().requires_grad_() if value is not None and value.requires_grad
-                  else value for name, value in fetched.items()}
+        leaves = {name: _leaf(value) for name, value in fetched.items()}
         if loss is None and self._captured.loss_scale is not None:
             total = self._in_turns(inputs, leaves, traffic)
         else:
             total = self._one_by_one(inputs, leaves, traffic, loss)
-        reached = [(fetched[name], torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
-                   for name, leaf in leaves.items() if leaf is not None and leaf.requires_grad]
+        reached = []
+        for name, leaf in leaves.items():
+            token, origin = _token(leaf), _token(fetched[name])
+            if token is not None and token.requires_grad:
+                reached.append((origin, torch.zeros_like(token) if token.grad is None else token.grad))
         reached += [(ghost, torch.zeros(())) for ghost in ghosts]
         if reached:
             torch.autograd.backward([value for value, _ in reached], [grad for _, grad in reached])
         traffic.settle()
         return total
 
-    def _one_by_one(self, inputs: list[Environment], leaves: Environment, traffic: Traffic,
+    def _one_by_one(self, inputs: list[Environment], leaves: dict[str, Fetched], traffic: Traffic,
                     loss: Callable[[Any], torch.Tensor] | None) -> torch.Tensor:
         total = torch.zeros(())
         for each in inputs:
@@ -310,7 +317,7 @@ class ParallelModule(nn.Module):
             total += value.detach()
         return total
 
-    def _in_turns(self, inputs: list[Environment], leaves: Environment,
+    def _in_turns(self, inputs: list[Environment], leaves: dict[str, Fetched],
                   traffic: Traffic) -> torch.Tensor:
         """Of a module whose result is a loss: no rank waits for its value before the end."""
         roots: dict[int, torch.Tensor] = {}
@@ -331,6 +338,20 @@ class ParallelModule(nn.Module):
         return values[fetch.key]
 
 
+def _token(fetched: Fetched) -> torch.Tensor | None:
+    """What has its gradient."""
+    return fetched.token if isinstance(fetched, Narrow) else fetched
+
+
+def _leaf(fetched: Fetched) -> Fetched:
+    """The same, where gradients add up, if it has any."""
+    if isinstance(fetched, Narrow):
+        return fetched.leaf()
+    if fetched is None or not fetched.requires_grad:
+        return fetched
+    return fetched.detach().requires_grad_()
+
+
 def _check(captured: Captured, model: _core.Model, plan: _core.Plan,
            known: dict[str, nn.Parameter]) -> None:
     """Refuses what cannot be run as it is planned."""
@@ -342,10 +363,10 @@ def _check(captured: Captured, model: _core.Model, plan: _core.Plan,
         if name not in known:
             raise _core.MismatchError(f"the module has no parameter '{name}': the plan was made for "
                                       "another one. Plan this one.")
-        planned, dtype = list(model.tensor(name).shape), model.tensor(name).dtype
+        planned = list(model.tensor(name).shape)
         shape = list(known[name].shape)
         if shape != (planned[::-1] if name in captured.turned else planned) or (
-                known[name].dtype != getattr(torch, dtype)):
+                known[name].dtype != captured.dtypes[name]):
             raise _core.MismatchError(f"parameter '{name}' is {shape} of {known[name].dtype}, and was "
                                       "another one when the module was planned. Plan this one.")
     for name, shape, _ in captured.inputs:

@@ -119,7 +119,9 @@ class Programs:
                 home, needed = home.turned(), needed.turned()
                 gradient = gradient.turned() if gradient else None
             homes[name] = home
-            exchanges[name] = self._exchange(name, home, needed, gradient, home)
+            narrow = self._dtype(name) if name in self._captured.narrow else None
+            exchanges[name] = Exchange(name, home, needed, gradient, home, self._rank,
+                                       self._captured.dtypes[name], self.groups, narrow)
         return homes, exchanges
 
     def steps(self) -> list[Step]:

@@ -36,8 +36,11 @@ def cast(b: Builder, x: Value, dtype: torch.dtype) -> Value:
         return x
     if x.constant is not None and not x.name:
         return Value("", x.shape, dtype, x.constant.to(dtype))
-    return b.emit("Cast", [x], lambda part, x: x.to(dtype), [x.shape], [dtype],
-                  attributes={"to": DTYPES[dtype]})[0]
+    result = b.emit("Cast", [x], lambda part, x: x.to(dtype), [x.shape], [dtype],
+                    attributes={"to": DTYPES[dtype]})[0]
+    if x.name in b.turned:
+        b.turned |= {result.name}
+    return result
 
 
 def scalar(value: float | int | bool, dtype: torch.dtype) -> Value:

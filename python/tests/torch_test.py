@@ -209,7 +209,7 @@ def _mixed(case: Case, machine: partita.Machine, plans: dict[str, partita.Plan])
         parallel = case.planned(machine, plan).apply(case.module)
         distance = abs(parallel.step(*case.args).item() / loss.item() - 1)
         gradients = parallel.gradients()
-        far = max(((gradients[key] - each).norm() / (each.norm() + 0.01 * scale)).item()
+        far = max(((gradients[key] - each).norm() / (each.norm() + 0.05 * scale)).item()
                   for key, each in wanted.items())
         kinds = {each.dtype for each in [*parallel.parameters(), *gradients.values()]}
         found[name] = distance, far, kinds

@@ -308,10 +308,14 @@ CASES = {
     "moe": (Moe, lambda: (torch.randn(4, 8, 16), torch.randn(4, 8, 16))),
     "lstm": (Lstm, lambda: (_words(4, 6, below=40), _words(4, 6, below=40))),
 }
+# Of single tests.
+OTHERS = {
+    "deep": (lambda: Gpt(layers=8), lambda: (_words(8, 16, below=96), _words(8, 16, below=96))),
+}
 
 
 def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """A module and its arguments, the same every time."""
     torch.manual_seed(7)
-    module, arguments = CASES[name]
+    module, arguments = {**CASES, **OTHERS}[name]
     return module(), arguments()

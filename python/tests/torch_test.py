@@ -18,7 +18,7 @@ from strategies import draws, random_plan
 
 import partita
 import partita.torch
-from partita.torch.schedule import stages_of, turns
+from partita.torch.schedule import passes_of, stages_of, turns
 
 torch.set_num_threads(1)
 TOLERANCE = 1e-4
@@ -146,6 +146,22 @@ def test_schedules_are_those_of_the_papers(schedule, stage, order):
     assert found == order
 
 
+# Of two chunks, the second in small letters (Narayanan et al., SC 2021, figure 4).
+@pytest.mark.parametrize(("stage", "order"), [
+    (0, "F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3"),
+    (1, "F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3")])
+def test_chunks_take_turns_as_in_the_paper(stage, order):
+    letters = ["FB", "fb"]
+    found = " ".join(f"{letters[turn.chunk][not turn.is_forward]}{turn.micro_batch}"
+                     for turn in turns("interleaved", 4, stage, 2, chunks=2))
+    assert found == order
+
+
+def test_passes_count_how_often_data_comes_by_a_stage():
+    ops = [((), ("x",), 0), (("x",), ("y",), 1), (("y",), ("z",), 0), (("z", "x"), ("w",), 1), ((), ("v",), 1)]
+    assert passes_of(ops, 2) == [0, 1, 2, 3, 1]
+
+
 def test_stages_share_ops():
     assert stages_of([[2, 3], [3], [2], [0, 1], [1]], 5) == [1, 1, 0, 0, -1]
 
@@ -158,6 +174,24 @@ def _step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[flo
     found = parallel.step(*case.args)
     wanted = {name: each.grad for name, each in module.named_parameters()}
     return abs(found.item() / loss.item() - 1), _distance(parallel.gradients(), wanted)
+
+
+def _chunked_step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[float, float, int]:
+    chunks = len(case.planned(machine, plan).apply(case.module)._chunks)
+    return *_step(case, machine, plan), chunks
+
+
+@pytest.mark.parametrize(("world", "strategy", "micro_batches", "chunks", "more"), [
+    (2, "pp=2,vpp=2", 4, 2, {}), (4, "pp=2,vpp=2,tp=2", 4, 2, {"recompute": "full"}),
+    (4, "pp=4,vpp=2", 8, 2, {}), (4, "pp=2,vpp=4,dp=2,zero=1", 2, 4, {})])
+def test_chunks_of_several_micro_batches_are_under_way(world, strategy, micro_batches, chunks, more):
+    case = case_of("deep")
+    machine = partita.Machine.load(f"cpu:{world}")
+    plan = partita.plan(case.model, machine, strategy=strategy, micro_batches=micro_batches,
+                        evaluations=20, **more, **case.options()).plan
+    assert plan.schedule == "interleaved"
+    for loss, gradients, found in ranks.run(world, _chunked_step, case, machine, plan):
+        assert loss < TOLERANCE and gradients < TOLERANCE and found == chunks
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "eager-1f1b"])

@@ -17,6 +17,9 @@ import torch
 from partita.torch.moves import Groups, Layout, Move, Moves, Send
 
 
+MOST_MICRO_BATCHES = 4096  # of a plan (plan/strategy/strategy.h)
+
+
 class _Used(torch.autograd.Function):
     @staticmethod
     def forward(ctx, data: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
@@ -73,7 +76,14 @@ class Traffic:
         backward: one that is dropped is never sent."""
         self.anchor = torch.zeros((), requires_grad=True)
         self.ghosts: list[torch.Tensor] = []
+        self.micro_batch = 0
         self.pending = [] if pending is None else pending
+
+    def again(self) -> Traffic:
+        """Of what runs once more for the backward."""
+        traffic = Traffic(self.pending)
+        traffic.micro_batch = self.micro_batch
+        return traffic
 
     def settle(self) -> None:
         """Waits for all sends."""
@@ -88,7 +98,9 @@ class _Exchanged(torch.autograd.Function):
                 anchor: torch.Tensor, *tensors: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         """Adds to `data` what moved; of what is narrow it returns tokens."""
         ctx.exchanges, ctx.traffic = exchanges, traffic
-        data += exchanges.forward.run(exchanges.narrowed(tensors), traffic.pending)
+        ctx.tag = exchanges.tag(traffic, is_backward=True)
+        data += exchanges.forward.run(exchanges.narrowed(tensors), traffic.pending,
+                                      exchanges.tag(traffic))
         return tuple(anchor.new_zeros(()) if result is None else
                      anchor.new_zeros(()).expand(result.shape) if narrow is not None else
                      result.view_as(result) if result is tensor else result
@@ -99,7 +111,7 @@ class _Exchanged(torch.autograd.Function):
         exchanges, traffic = ctx.exchanges, ctx.traffic
         held = [gradient if move.is_target else None
                 for gradient, move in zip(gradients, exchanges.forward.moves, strict=True)]
-        moved = exchanges.backward.run(held, traffic.pending)
+        moved = exchanges.backward.run(held, traffic.pending, ctx.tag)
         if exchanges.is_last:
             traffic.settle()
         return None, None, None, None, *moved
@@ -108,14 +120,21 @@ class _Exchanged(torch.autograd.Function):
 class Exchanges:
     """Those of one time, whose messages travel together; all of them have gradients, or none has."""
 
-    def __init__(self, exchanges: list[Exchange], is_last: bool = False) -> None:
-        """is_last: nothing comes behind their backward."""
+    def __init__(self, exchanges: list[Exchange], is_last: bool = False, number: int = 0) -> None:
+        """is_last: nothing comes behind their backward. number: not 0, and of no others, where chunks of
+        several micro-batches are under way, which two ranks may come by in different orders."""
+        self._number = number
         self.forward = Moves([each.forward for each in exchanges])
         self.backward = Moves([each.backward for each in exchanges if each.backward is not None])
         self.is_last = is_last
         self.narrow = [each.narrow for each in exchanges]
         self.is_identity = all(each.is_identity for each in exchanges)
         self.is_idle = not exchanges or self.forward.is_idle and self.backward.is_idle
+
+    def tag(self, traffic: Traffic, is_backward: bool = False) -> int:
+        if self._number == 0:
+            return 0
+        return (2 * self._number + is_backward) * MOST_MICRO_BATCHES + traffic.micro_batch
 
     def narrowed(self, tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         return [each if each is None or narrow is None else each.detach().to(narrow)
@@ -129,7 +148,7 @@ class Exchanges:
         if self.is_identity:
             return tensors
         if not self.backward.moves or not torch.is_grad_enabled():
-            return self.forward.run(self.narrowed(tensors), traffic.pending)
+            return self.forward.run(self.narrowed(tensors), traffic.pending, self.tag(traffic))
         data: list[torch.Tensor | None] = []
         moved = _Exchanged.apply(self, traffic, data, traffic.anchor, *tensors)
         results: list[torch.Tensor | Narrow | None] = []

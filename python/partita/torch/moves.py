@@ -189,10 +189,10 @@ class Moves:
         self.moves = moves
         self.is_idle = all(move.is_idle for move in moves)
 
-    def run(self, tensors: list[torch.Tensor | None],
-            pending: list[Send]) -> list[torch.Tensor | None]:
+    def run(self, tensors: list[torch.Tensor | None], pending: list[Send],
+            tag: int = 0) -> list[torch.Tensor | None]:
         """`tensors`: what this rank holds of each source. What it holds of each target; sends that may
-        still go on are added to `pending`."""
+        still go on are added to `pending`. tag: of the messages, which meet those of the same one."""
         targets: list[torch.Tensor | None] = [None] * len(self.moves)
         reduced: dict[tuple, list[int]] = {}
         exchanged: dict[torch.dtype, list[int]] = {}
@@ -206,7 +206,7 @@ class Moves:
         for (group, dtype), numbers in reduced.items():
             self._all_reduce(numbers, group, dtype, tensors, targets)
         for dtype, numbers in exchanged.items():
-            self._exchange(numbers, dtype, tensors, targets, pending)
+            self._exchange(numbers, dtype, tensors, targets, pending, tag)
         return targets
 
     @staticmethod
@@ -220,7 +220,7 @@ class Moves:
         dist.all_reduce(flat, group=group)
 
     def _exchange(self, numbers: list[int], dtype: torch.dtype, tensors: list[torch.Tensor | None],
-                  targets: list[torch.Tensor | None], pending: list[Send]) -> None:
+                  targets: list[torch.Tensor | None], pending: list[Send], tag: int) -> None:
         incoming: dict[int, list[tuple[int, Window]]] = {}
         outgoing: dict[int, list[torch.Tensor]] = {}
         for number in numbers:
@@ -232,10 +232,10 @@ class Moves:
         receiving = []
         for peer, wanted in sorted(incoming.items()):
             buffer = torch.empty(sum(window.volume for _, window in wanted), dtype=dtype)
-            receiving.append((dist.irecv(buffer, peer), buffer, wanted))
+            receiving.append((dist.irecv(buffer, peer, tag=tag), buffer, wanted))
         for peer, parts in sorted(outgoing.items()):
             buffer = torch.cat(parts)
-            pending.append(Send(dist.isend(buffer, peer), buffer))
+            pending.append(Send(dist.isend(buffer, peer, tag=tag), buffer))
         for number in numbers:
             if self.moves[number].is_target:
                 targets[number] = self.moves[number].begun(tensors[number])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,13 +15,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from partita import _core
-from partita.torch import recompute, regions
+from partita.torch import chunks, recompute, regions
 from partita.torch.capture import Captured
+from partita.torch.chunks import Chunk, MicroBatch
 from partita.torch.exchange import Exchanges, Narrow, Traffic, finished
 from partita.torch.moves import Move, Moves, Send
 from partita.torch.programs import Environment, Programs
 from partita.torch.regions import Window
-from partita.torch.schedule import stages_of, turns
+from partita.torch.schedule import passes_of, stages_of, turns
 
 
 Fetched = torch.Tensor | Narrow | None  # a parameter as its readers get it
@@ -79,19 +81,35 @@ class ParallelModule(nn.Module):
 
         ops = {op.name: op for op in plan.ops}
         stages = stages_of([ops[op.name].devices for op in captured.ops], dist.get_world_size())
-        units = recompute.units_of([(op.name, stages[ops[op.name].devices[0]]) for op in captured.ops],
-                                   plan.recomputed(model))
-        last = [fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]]
-        self._steps = recompute.grouped(captured, steps, units, last, programs.differentiable)
         self._stage, self._stages = max(stages[self._rank], 0), max(stages) + 1
-        if not programs.flows_forward(stages):
+        stage_of = [stages[ops[op.name].devices[0]] for op in captured.ops]
+        passes = passes_of([(op.operands, op.results, stage)
+                            for op, stage in zip(captured.ops, stage_of, strict=True)], self._stages)
+        units = recompute.units_of([(op.name, number) for op, number in zip(
+            captured.ops, passes, strict=True)], plan.recomputed(model))
+        parts = [steps]
+        if self._is_interleaved(passes):
+            parts = chunks.parted(steps, *_passes_by_name(captured, passes), self._stage, self._stages)
+        elif not programs.flows_forward(stages):
             self._stage, self._stages = 0, 1  # micro-batches one after the other
+        later = {fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]}
+        self._chunks: list[Chunk] = []
+        for part in reversed(parts):
+            chunk = Chunk(recompute.grouped(captured, part, units, later, programs.differentiable), later)
+            self._chunks.insert(0, chunk)
+            later.update(chunk.reads())
 
         self._meshes: dict[tuple, DeviceMesh] = {}
         self._names: list[str] = []  # of parameters that this rank keeps
         for name in captured.parameters:
             self._keep(name, known[name], self._mesh(ops[name], model.factors(name)))
         self._copy_buffers(module)
+
+    def _is_interleaved(self, passes: list[int]) -> bool:
+        """May chunks of several micro-batches be under way?"""
+        return (self._schedule == "interleaved" and max(passes) >= self._stages > 1 and
+                self._micro_batches % self._stages == 0 and not self._updates and
+                self._captured.loss_scale is not None)
 
     # Parameters.
 
@@ -218,23 +236,28 @@ class ParallelModule(nn.Module):
                 values[name] = values[name].t()
         return values
 
-    def _run(self, inputs: Environment, parameters: dict[str, Fetched], traffic: Traffic) -> Environment:
-        self._captured.numbers.seed, self._captured.numbers.turn = self._seed, self._turn
-        self._turn += 1
+    def _set_random(self, micro_batch: int) -> None:
+        self._captured.numbers.seed = self._seed
+        self._captured.numbers.turn = self._turn + micro_batch
+
+    def _begun(self, inputs: Environment, parameters: dict[str, Fetched]) -> Environment:
+        """What a micro-batch finds."""
         buffers = {name: self.get_buffer(name) for name in self._captured.buffers}
         values: Environment = {**buffers, **self._captured.constants, **inputs}
         for name, value in parameters.items():
             values[name] = value.used() if isinstance(value, Narrow) else value
-        with torch.autocast("cpu", enabled=False):  # its casts are among the steps
-            for step in self._steps:
-                step.run(values, traffic)
-        self._update_buffers(values, traffic)
         return values
 
-    def _body(self, inputs: Environment, parameters: dict[str, Fetched],
+    def _body(self, number: int, inputs: Environment, parameters: dict[str, Fetched],
               traffic: Traffic) -> list[torch.Tensor]:
         """One micro-batch; its results, whole."""
-        values = self._run(inputs, parameters, traffic)
+        traffic.micro_batch = number
+        self._set_random(number)
+        values = self._begun(inputs, parameters)
+        with torch.autocast("cpu", enabled=False):  # its casts are among the steps
+            for chunk in self._chunks:
+                chunk.run(values, traffic)
+        self._update_buffers(values, traffic)
         for fetch in self._results:
             fetch.run(values, traffic)
         results = finished([values[fetch.key] for fetch in self._results], traffic)
@@ -260,7 +283,9 @@ class ParallelModule(nn.Module):
         traffic.settle()
         with torch.set_grad_enabled(torch.is_grad_enabled() and self._mode == "training"):
             parameters = self._fetch_parameters(traffic)
-            batches = [self._body(each, parameters, traffic) for each in self._micro(inputs)]
+            batches = [self._body(number, each, parameters, traffic)
+                       for number, each in enumerate(self._micro(inputs))]
+        self._turn += self._micro_batches
         results = [_joined(each) for each in zip(*batches, strict=True)]
         if self._captured.loss_scale is None:
             for value, result in zip(self._captured.results, results, strict=True):
@@ -292,6 +317,7 @@ class ParallelModule(nn.Module):
             total = self._in_turns(inputs, leaves, traffic)
         else:
             total = self._one_by_one(inputs, leaves, traffic, loss)
+        self._turn += self._micro_batches
         reached = []
         for name, leaf in leaves.items():
             token, origin = _token(leaf), _token(fetched[name])
@@ -306,8 +332,8 @@ class ParallelModule(nn.Module):
     def _one_by_one(self, inputs: list[Environment], leaves: dict[str, Fetched], traffic: Traffic,
                     loss: Callable[[Any], torch.Tensor] | None) -> torch.Tensor:
         total = torch.zeros(())
-        for each in inputs:
-            results = pytree.tree_unflatten(self._body(each, leaves, traffic),
+        for number, each in enumerate(inputs):
+            results = pytree.tree_unflatten(self._body(number, each, leaves, traffic),
                                             self._captured.out_spec)
             value = loss(results) if loss else results
             if not isinstance(value, torch.Tensor) or value.dim() != 0:
@@ -320,22 +346,33 @@ class ParallelModule(nn.Module):
     def _in_turns(self, inputs: list[Environment], leaves: dict[str, Fetched],
                   traffic: Traffic) -> torch.Tensor:
         """Of a module whose result is a loss: no rank waits for its value before the end."""
-        roots: dict[int, torch.Tensor] = {}
+        batches = [MicroBatch(number, self._chunks, partial(self._begun, each, leaves))
+                   for number, each in enumerate(inputs)]
         total = torch.zeros(())
-        for turn in turns(self._schedule, len(inputs), self._stage, self._stages):
-            if turn.is_forward:
-                mine = self._run(inputs[turn.micro_batch], leaves, traffic).get("@loss")
-                held = traffic.anchor.clone() if mine is None else mine
-                roots[turn.micro_batch], = finished([held], traffic)
-                total += held.detach()
-            else:
-                roots.pop(turn.micro_batch).backward()
+        for turn in turns(self._schedule, len(inputs), self._stage, self._stages, len(self._chunks)):
+            if not turn.is_forward:
+                batches[turn.micro_batch].backward(turn.chunk)
+                continue
+            self._set_random(turn.micro_batch)
+            with torch.autocast("cpu", enabled=False):  # its casts are among the steps
+                values, loss = batches[turn.micro_batch].forward(turn.chunk, traffic, "@loss")
+            self._update_buffers(values, traffic)
+            total += loss
         fetch, = self._results
         with torch.no_grad():
             values: Environment = {"@loss": total}
             fetch.run(values, traffic)
         traffic.settle()
         return values[fetch.key]
+
+
+def _passes_by_name(captured: Captured, passes: list[int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Of ops, and of the tensors that they make."""
+    of_ops = {op.name: number for op, number in zip(captured.ops, passes, strict=True)}
+    made = {name: of_ops[op.name] for op in captured.ops for name in op.results}
+    if captured.loss_scale is not None:
+        of_ops["@loss"] = made[captured.results[0].name]
+    return of_ops, made
 
 
 def _token(fetched: Fetched) -> torch.Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import torch
 
@@ -94,6 +95,7 @@ class Programs:
         self.differentiable = set(captured.trained) if plan.mode == "training" else set()
         self._renewed = {value.name for _, value in captured.updates}
         self._fetched: dict[tuple, Fetch] = {}
+        self._numbers = count(1)  # of exchanges, the same on all ranks
         self._flows: list[tuple[Layout, Layout]] = []  # within an iteration
 
     def parameters(self) -> tuple[dict[str, Layout], dict[str, Exchange]]:
@@ -239,7 +241,8 @@ class Programs:
             return Fetch(name, key, Window(regions.whole(self._shape(name)),
                                            needed.on(self._rank).region))
         made, gradient_needed = self._made[name]
-        exchanges = Exchanges([self._exchange(name, made, needed, gradient, gradient_needed)])
+        exchanges = Exchanges([self._exchange(name, made, needed, gradient, gradient_needed)],
+                              number=next(self._numbers))
         if exchanges.is_identity:
             return Fetch(name, name)
         self._flows.append((made, needed))

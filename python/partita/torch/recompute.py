@@ -54,12 +54,12 @@ class _Again(torch.autograd.Function):
     @staticmethod
     def forward(ctx, steps: RecomputedSteps, traffic: Traffic, anchor: torch.Tensor,
                 *inputs: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        ctx.steps, ctx.traffic = steps, traffic
+        ctx.steps, ctx.again = steps, traffic.again()
         ctx.turn = steps.numbers.turn
         ctx.save_for_backward(*inputs)
         ctx.needs = [each is not None and each.requires_grad for each in inputs]
         made = [None if each is None else each.view_as(each)
-                for each in steps.made(inputs, Traffic(traffic.pending))]
+                for each in steps.made(inputs, traffic.again())]
         ctx.mark_non_differentiable(*(each for each, differentiable in zip(
             made, steps.differentiable, strict=True) if each is not None and not differentiable))
         return anchor.new_zeros(()), *made
@@ -69,7 +69,7 @@ class _Again(torch.autograd.Function):
         numbers = ctx.steps.numbers
         inputs = [None if each is None else each.detach().requires_grad_(needs)
                   for each, needs in zip(ctx.saved_tensors, ctx.needs, strict=True)]
-        traffic = Traffic(ctx.traffic.pending)
+        traffic = ctx.again
         now, numbers.turn = numbers.turn, ctx.turn
         with torch.enable_grad():
             made = ctx.steps.made(inputs, traffic)
@@ -112,6 +112,9 @@ class RecomputedSteps:
     def reads(self) -> list[str]:
         return self._inputs
 
+    def makes(self) -> list[str]:
+        return self._outputs
+
     def run(self, values: Environment, traffic: Traffic) -> None:
         inputs = [values.get(key) for key in self._inputs]
         if not torch.is_grad_enabled():
@@ -127,7 +130,7 @@ class RecomputedSteps:
 def grouped(captured: Captured, steps: list[Step], units: Units, last: Iterable[str],
             differentiable: Collection[str]) -> list[Step | RecomputedSteps]:
     """The same, with those of each unit as one, behind what they fetch of others. `last`: keys that are
-    read behind all of them."""
+    read behind all of them. differentiable: tensors."""
     made: dict[int, set[str]] = {}  # on any rank
     for op in captured.ops:
         if op.name in units:

@@ -117,10 +117,12 @@ def test_random_strategies_compute_what_the_module_does(name, world):
 def test_plans_that_are_found_do_too(name, world):
     case = case_of(name)
     machine = partita.Machine.load(f"cpu:{world}")
+    searchers = ("expert", "data-parallel", "mcmc")
+    if draws(2) == 2:  # each where it differs most from the others; all of them in scripts/nightly
+        searchers = ("expert", "mcmc") if world == 2 else ("data-parallel", "mcmc")
     _check(case, world, {
         searcher: partita.plan(case.model, machine, searcher=searcher, evaluations=60,
-                               **case.options()).plan
-        for searcher in ("expert", "data-parallel", "mcmc")})
+                               **case.options()).plan for searcher in searchers})
 
 
 @pytest.mark.parametrize("strategy", [

@@ -37,6 +37,23 @@ Tensor batch_normalization(Graph& graph, const std::string& name, const std::str
 
 }  // namespace
 
+Graph layers(std::int64_t batch, int count) {
+    constexpr std::int64_t kSize = 64;
+    Graph graph("layers");
+    Tensor x = graph.input("x", {batch, kSize});
+    for (int i = 0; i < count; ++i) {
+        const std::string layer = "layers/" + std::to_string(i);
+        Tensor h = graph.add("MatMul", {x, graph.parameter(layer + ".up", {kSize, 4 * kSize})}, {},
+                             {.name = layer + "/up"});
+        h = graph.add("Relu", {h}, {}, {.name = layer + "/relu"});
+        h = graph.add("MatMul", {h, graph.parameter(layer + ".down", {4 * kSize, kSize})}, {},
+                      {.name = layer + "/down"});
+        x = graph.add("Add", {x, h}, {}, {.name = layer + "/add"});
+    }
+    graph.output(x);
+    return graph;
+}
+
 Graph mlp(std::int64_t batch) {
     const Attributes gemm = {{"alpha", 1.0}, {"beta", 1.0}, {"transB", 1}};
     Graph graph("model.onnx", 13);

@@ -12,6 +12,8 @@ namespace partita::tests {
 
 /// examples/runnable/mlp/model.onnx.
 Graph mlp(std::int64_t batch);
+/// Layers "layers/0", ... of two products with residuals, [batch 64].
+Graph layers(std::int64_t batch, int count);
 
 /// examples/runnable/convnet/model.onnx: BatchNormalization, a residual, a grouped dilated branch.
 Graph convnet(std::int64_t batch);

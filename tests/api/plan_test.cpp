@@ -143,6 +143,55 @@ TEST_F(PlanTest, OfInferenceHasNoLayoutsOfGradients) {
     }
 }
 
+struct RecomputingPlan : testing::Test {
+    PlanOptions options{.mode = Mode::training,
+                        .recompute = Recompute::full,
+                        .searchers = {"data-parallel"},
+                        .evaluations = 20};
+    Model model{tests::layers(64, 3)};
+    Machine machine = Machine::load("dgx-1-v100:1x2");
+    Plan plan = find_plan(model, machine, options).plan();
+
+    [[nodiscard]] std::set<std::string> again() const {
+        std::set<std::string> names;
+        for (const RecomputedOps& block : plan.recomputed(model)) {
+            names.insert(block.ops.begin(), block.ops.end());
+        }
+        return names;
+    }
+};
+
+TEST_F(RecomputingPlan, SaysWhatRunsAgain) {
+    std::vector<std::string> blocks;
+    for (const RecomputedOps& block : plan.recomputed(model)) {
+        blocks.push_back(block.block);
+        EXPECT_THAT(block.ops, ElementsAre(block.block + "/up", block.block + "/relu"));
+    }
+    EXPECT_THAT(blocks, ElementsAre("layers/0", "layers/1", "layers/2"));
+    const std::set<std::string> names = again();
+    for (const OpPlan& op : plan.ops()) {
+        EXPECT_EQ(op.recompute, names.contains(op.name) ? Recompute::full : Recompute::none)
+            << op.name;
+    }
+    EXPECT_EQ(to_text(Recompute::full), "full");
+}
+
+TEST_F(RecomputingPlan, IsPricedAsItsOpsSay) {
+    std::vector<OpPlan> ops = plan.ops();
+    EXPECT_EQ(price(model, machine, ops, options).value(), plan.value());
+    options.recompute = Recompute::automatic;  // the ops say it
+    for (OpPlan& op : ops) {
+        if (op.name.starts_with("layers/1/")) op.recompute = Recompute::none;
+    }
+    plan = price(model, machine, ops, options);
+    EXPECT_EQ(plan.recomputed(model).size(), 2U);
+    for (OpPlan& op : ops) op.recompute = Recompute::none;
+    EXPECT_LT(price(model, machine, ops, options).value(), plan.value());
+    std::ranges::find(ops, "layers/0/up", &OpPlan::name)->recompute = Recompute::full;
+    EXPECT_THAT([&] { static_cast<void>(price(model, machine, ops, options)); },
+                testing::ThrowsMessage<InputError>(HasSubstr("layers/0/")));
+}
+
 // What devices do by their tasks is what the plan says of them.
 TEST_F(PlanTest, ListsItsTasks) {
     const std::vector<TaskPlan> tasks = plan.tasks(model);

@@ -242,12 +242,12 @@ TEST_P(EverySearcher, PlansForAMachineOfOneDevice) {
 TEST_P(EverySearcher, PlansAHundredThousandOps) {
     // One for all searchers: making it takes longer than most of them.
     static Random random(2);
-    static const graph::OpGraph graph = support::random_workload(random, 100'000);
-    static const cost::Machine machine = support::random_machine(random, 8, Bytes{10'000'000});
-    static const Problem problem = plan::make_problem(graph, machine);
-    const SearchResult result = run(problem, options(/*evaluations=*/2));
+    static const graph::OpGraph kGraph = support::random_workload(random, 100'000);
+    static const cost::Machine kMachine = support::random_machine(random, 8, Bytes{10'000'000});
+    static const Problem kProblem = plan::make_problem(kGraph, kMachine);
+    const SearchResult result = run(kProblem, options(/*evaluations=*/2));
     ASSERT_NE(result.status, Status::infeasible) << result.shortage;
-    EXPECT_EQ(result.strategy.ops.size(), graph.op_count());
+    EXPECT_EQ(result.strategy.ops.size(), kGraph.op_count());
     EXPECT_GE(result.evaluation.value, result.lower_bound);
 }
 

@@ -301,8 +301,8 @@ class ParallelModule(nn.Module):
 
         `loss`: makes one of what the module returns, so that those of the micro-batches add up; left
         out, the module returns the loss. Stages then work at the same time, in the order of the plan's
-        schedule (GPipe, 1F1B, eager 1F1B; others as 1F1B). Parameters are fetched once, and their gradients
-        reduced once, behind the last micro-batch.
+        schedule (GPipe, 1F1B, eager 1F1B, interleaved; zb-h1 as 1F1B). Parameters are fetched once, and
+        their gradients reduced once, behind the last micro-batch.
         """
         if self._mode != "training":
             raise _core.UsageError("the plan is one of inference, and a step trains. Plan with "

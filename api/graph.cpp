@@ -2,6 +2,8 @@
 #include <partita/graph.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -40,6 +42,32 @@ void check_tensor(const Graph::Impl& graph, std::string_view where, const Shape&
     if (dtype == DType::undefined) {
         fail(graph, where, "expected an element type, got undefined. Give it one.");
     }
+}
+
+std::int64_t bytes_of(const Shape& shape, DType dtype) {
+    std::int64_t bits = graph::bits_of(dtype);
+    for (const std::int64_t extent : shape) bits *= extent;
+    return (bits + 7) / 8;
+}
+
+/// Of a parameter, or of a constant whose value is not known.
+void check_value(const Graph::Impl& graph, const std::string& name, std::int64_t bytes) {
+    const auto parameter = std::ranges::find(graph.parameters, name, &Graph::Impl::Parameter::name);
+    const auto constant = std::ranges::find(graph.constants, name, &Graph::Impl::Constant::name);
+    std::int64_t expected = 0;
+    if (parameter != graph.parameters.end()) {
+        expected = bytes_of(parameter->shape, parameter->dtype);
+    } else if (constant != graph.constants.end() && !constant->known) {
+        expected = bytes_of(constant->shape, constant->dtype);
+    } else {
+        throw UsageError(
+            fmt::format("{}: value of '{}': it is no parameter and no constant that lacks "
+                        "one. Leave it out.",
+                        graph.name, name));
+    }
+    if (bytes == expected) return;
+    throw UsageError(fmt::format("{}: value of '{}': expected {} bytes, got {}. Give it row-major.",
+                                 graph.name, name, expected, bytes));
 }
 
 /// "MatMul_3", or what was asked for.
@@ -157,6 +185,22 @@ void Graph::output(const Tensor& tensor) {
 void Graph::save_onnx(const std::filesystem::path& file) const {
     static_cast<void>(Model(*this));
     write_file(file, api::to_onnx(*impl_));
+}
+
+void Graph::save_onnx(const std::filesystem::path& file, const TensorValues& values) const {
+    static_cast<void>(Model(*this));
+    const std::filesystem::path beside = file.string() + ".data";
+    api::StoredValues stored;
+    std::string data;
+    for (const auto& [name, bytes] : values) {
+        check_value(*impl_, name, static_cast<std::int64_t>(bytes.size()));
+        stored[name] = {.location = beside.filename().string(),
+                        .offset = static_cast<std::int64_t>(data.size()),
+                        .length = static_cast<std::int64_t>(bytes.size())};
+        data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    write_file(beside, data);
+    write_file(file, api::to_onnx(*impl_, stored));
 }
 
 }  // namespace partita

@@ -47,14 +47,28 @@ void describe(onnx::TensorProto& tensor, const std::string& name, const Shape& s
     for (const std::int64_t extent : shape) tensor.add_dims(extent);
 }
 
-void leave_absent(onnx::TensorProto& tensor, const std::string& graph) {
-    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto& location = *tensor.add_external_data();
-    location.set_key("location");
-    location.set_value(graph + ".weights");
+void set_external(onnx::TensorProto& tensor, const std::string& key, std::string value) {
+    auto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(std::move(value));
 }
 
-void add_constant(onnx::GraphProto& graph, const Impl::Constant& constant) {
+void leave_outside(onnx::TensorProto& tensor, const std::string& graph,
+                   const StoredValues& values) {
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    const auto found = values.find(tensor.name());
+    if (found == values.end()) {
+        set_external(tensor, "location", graph + ".weights");
+        return;
+    }
+    const StoredValue& value = found->second;
+    set_external(tensor, "location", value.location);
+    set_external(tensor, "offset", std::to_string(value.offset));
+    set_external(tensor, "length", std::to_string(value.length));
+}
+
+void add_constant(onnx::GraphProto& graph, const Impl::Constant& constant,
+                  const StoredValues& values) {
     onnx::NodeProto& node = *graph.add_node();
     node.set_name(constant.name);
     node.set_op_type("Constant");
@@ -67,7 +81,7 @@ void add_constant(onnx::GraphProto& graph, const Impl::Constant& constant) {
     if (constant.known) {
         for (const std::int64_t value : constant.values) tensor.add_int64_data(value);
     } else {
-        leave_absent(tensor, graph.name());
+        leave_outside(tensor, graph.name(), values);
     }
 }
 
@@ -169,7 +183,7 @@ void add_opsets(onnx::ModelProto& model, const Impl& graph) {
 
 }  // namespace
 
-std::string to_onnx(const Impl& graph) {
+std::string to_onnx(const Impl& graph, const StoredValues& values) {
     if (graph.outputs.empty()) {
         throw InputError(
             fmt::format("{}: has no output. Name what it computes with output().", graph.name));
@@ -188,9 +202,9 @@ std::string to_onnx(const Impl& graph) {
     for (const Impl::Parameter& parameter : graph.parameters) {
         onnx::TensorProto& tensor = *proto.add_initializer();
         describe(tensor, parameter.name, parameter.shape, parameter.dtype);
-        leave_absent(tensor, graph.name);
+        leave_outside(tensor, graph.name, values);
     }
-    for (const Impl::Constant& constant : graph.constants) add_constant(proto, constant);
+    for (const Impl::Constant& constant : graph.constants) add_constant(proto, constant, values);
     for (const Impl::Node& node : graph.nodes) {
         check_known(graph, node);
         add_node(proto, node);

@@ -205,18 +205,58 @@ ImportReport add_to(const std::filesystem::path& database, const std::filesystem
 
 namespace partita {
 
-ImportReport import_times(const Model& model, const Machine& machine, const PlanOptions& given,
-                          const std::filesystem::path& file,
-                          const std::filesystem::path& database) {
+namespace {
+
+api::WantedWorks wanted_works(const Model& model, const Machine& machine,
+                              const PlanOptions& given) {
     api::check_options(given);
     const PlanOptions options = api::with_framework(given);
     const cost::Machine& hardware = machine.impl().machine;
     const plan::Problem problem =
         api::make_problem(model.impl().loaded, hardware,
                           api::problem_options(options, model.impl().loaded, hardware));
-    const api::WantedWorks wanted =
-        api::wanted_works(problem, search::covering_strategies(problem));
+    return api::wanted_works(problem, search::covering_strategies(problem));
+}
+
+}  // namespace
+
+ImportReport import_times(const Model& model, const Machine& machine, const PlanOptions& options,
+                          const std::filesystem::path& file,
+                          const std::filesystem::path& database) {
+    const api::WantedWorks wanted = wanted_works(model, machine, options);
     return api::add_to(database, file, wanted, api::import_times(file, wanted, std::time(nullptr)));
+}
+
+ImportReport write_costs(const Model& model, const Machine& machine, const PlanOptions& options,
+                         const WorkCosts& costs, const std::filesystem::path& database) {
+    const api::WantedWorks wanted = wanted_works(model, machine, options);
+    const std::string today = cost::utc_date(std::time(nullptr));
+    api::ImportedTimes imported;
+    for (const api::WantedWork& each : wanted.works) {
+        const std::string& text = each.work.signature.text;
+        const std::optional<Time> time = costs({.text = text,
+                                                .flops = static_cast<double>(each.work.flops.raw()),
+                                                .bytes = each.work.bytes,
+                                                .predicted = each.predicted});
+        imported.traced.findings.push_back(time ? api::Finding::found : api::Finding::not_called);
+        if (!time) continue;
+        if (*time <= Time{}) {
+            throw UsageError(
+                fmt::format("cost of '{}': expected a time > 0, got {}. Say nothing where "
+                            "it is not known.",
+                            text, to_text(*time)));
+        }
+        cost::MeasuredWork work = each.work;
+        work.time.median = work.time.lower = work.time.upper = *time;
+        work.time.date = today;
+        work.time.versions = "given";
+        imported.traced.rows.push_back(std::move(work));
+    }
+    if (imported.traced.rows.empty()) {
+        throw UsageError(
+            "costs: of no work the function says what it takes. Return a time for some.");
+    }
+    return api::add_to(database, "costs", wanted, imported);
 }
 
 }  // namespace partita

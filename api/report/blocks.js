@@ -70,13 +70,13 @@ function gather(box) {
   box.ops = box.children.flatMap(child => child.ops).sort((a, b) => a - b);
 }
 
-// The time of a box on each of its devices, or null when these are too many to tell apart.
+// The time of a box on each of its roles, or null when these are too many to tell apart.
 function shareOf(box) {
   const share = new Map();
   for (const op of box.ops) {
     const devices = devicesOf(op), part = Math.max(1, data.ops.time[op]) / devices.length;
     for (const device of devices) {
-      share.set(device, (share.get(device) || 0) + part);
+      share.set(roleOf[device], (share.get(roleOf[device]) || 0) + part);
       if (share.size > maxStripes) return null;
     }
   }

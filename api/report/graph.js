@@ -16,8 +16,9 @@ function boxText(box) {
   if (box.op >= 0) {
     const devices = devicesOf(box.op), split = splitOf(box.op);
     const how = split ? `, split ${split}, on ${devices.length} devices: ` : " on ";
+    const made = data.ops.makes[data.ops.made[box.op]];
     return `${data.ops.name[box.op]}\n${data.ops.type[box.op]}${how}${deviceNames(devices)}\n${
-        time(data.ops.time[box.op])}${split ? " in one piece" : ""}`;
+        time(data.ops.time[box.op])}${split ? " in one piece" : ""}${made ? `\nmakes ${made}` : ""}`;
   }
   const splits = box.ops.filter(op => splitOf(op)).length;
   const work = box.ops.reduce((sum, op) => sum + data.ops.time[op], 0);
@@ -34,8 +35,8 @@ function fillBox(group, box, width, height) {
   }
   const total = [...share.values()].reduce((a, b) => a + b, 0);
   let x = 0;
-  for (const [device, t] of [...share].sort((a, b) => a[0] - b[0])) {
-    group.append(element("rect", {x, width: width * t / total, height, fill: colour(device)}));
+  for (const [role, t] of [...share].sort((a, b) => a[0] - b[0])) {
+    group.append(element("rect", {x, width: width * t / total, height, fill: colour(role)}));
     x += width * t / total;
   }
   // Text must stay legible on stripes.
@@ -60,7 +61,10 @@ function partsText(op) {
 function drawBox(node, stage) {
   const {box} = node, width = 116, height = 30,
         group = element("g", {
-          class: box.op < 0 ? "node block" : "node",
+          class: `node${box.op < 0 ? " block" : ""}${box === found ? " found" : ""}`,
+          tabindex: 0,
+          role: box.op < 0 ? "button" : "img",
+          "aria-label": boxText(box),
           transform: `translate(${node.x - width / 2},${node.y})`
         });
   fillBox(group, box, width, height);
@@ -74,13 +78,20 @@ function drawBox(node, stage) {
         "text", {class: "count", x: width / 2, y: 25, "text-anchor": "middle"}, count));
   group.addEventListener("pointermove", event => showTip(event, boxText(box)));
   group.addEventListener("pointerleave", event => showTip(event, null));
-  if (box.op < 0)
-    group.addEventListener("click", () => {
-      if (!dragged) {
-        opened.add(box);
-        drawGraph();
-      }
-    });
+  group.addEventListener("focus", () => {
+    const at = group.getBoundingClientRect();
+    showTip({clientX: at.right, clientY: at.bottom}, boxText(box));
+  });
+  group.addEventListener("blur", event => showTip(event, null));
+  const open = () => {
+    opened.add(box);
+    showTip(null, null);
+    drawGraph();
+  };
+  if (box.op < 0) {
+    group.addEventListener("click", () => dragged || open());
+    group.addEventListener("keydown", event => event.key === "Enter" && open());
+  }
   stage.append(group);
 }
 
@@ -122,8 +133,9 @@ function drawPath(d, crosses, back, stage) {
     "stroke-width": crosses ? 1.5 : 1
   }));
 }
-let camera = null, dragged = false;
-function drawGraph() {
+let camera = null, dragged = false, found = null;
+// `shown`: a box that must be in the middle; null: as much of all as stays legible.
+function drawGraph(shown = null) {
   const {nodes, edges} = layout(visibleBoxes());
   const svg = element("svg"), stage = element("g");
   svg.append(stage);
@@ -142,6 +154,9 @@ function drawGraph() {
     x: Math.max(10 - scale * left, width / 2 - scale * (left + right) / 2),
     y: Math.max(20, (height - bottom * scale) / 2)
   };
+  const middle = nodes.find(node => node.box === shown);
+  if (middle)
+    camera = {scale, x: width / 2 - scale * middle.x, y: height / 2 - scale * (middle.y + 15)};
   moveCamera();
   const blocks = [...opened].filter(box => box !== root);
   by("opened").replaceChildren(...blocks.slice(-maxChips).map(box => {
@@ -163,19 +178,38 @@ function moveCamera() {
   by("graph").querySelector("g").setAttribute(
       "transform", `translate(${camera.x},${camera.y}) scale(${camera.scale})`);
 }
-by("graph").addEventListener("wheel", event => {
-  event.preventDefault();
-  const box = by("graph").getBoundingClientRect(), px = event.clientX - box.left,
-        py = event.clientY - box.top;
-  const factor = 1.15 ** -Math.sign(event.deltaY),
-        scale = Math.min(4, Math.max(0.05, camera.scale * factor));
+// Around a point of the picture.
+function zoom(factor, px, py) {
+  const scale = Math.min(4, Math.max(0.05, camera.scale * factor));
   camera = {
     scale,
     x: px - (px - camera.x) * scale / camera.scale,
     y: py - (py - camera.y) * scale / camera.scale
   };
   moveCamera();
+}
+by("graph").addEventListener("wheel", event => {
+  event.preventDefault();
+  const box = by("graph").getBoundingClientRect();
+  zoom(1.15 ** -Math.sign(event.deltaY), event.clientX - box.left, event.clientY - box.top);
 }, {passive: false});
+by("graph").addEventListener("keydown", event => {
+  const step = 60, middle = [by("graph").clientWidth / 2, by("graph").clientHeight / 2];
+  const moves =
+      {ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step]};
+  if (moves[event.key]) {
+    camera.x += moves[event.key][0];
+    camera.y += moves[event.key][1];
+    moveCamera();
+  } else if (event.key === "+" || event.key === "-") {
+    zoom(event.key === "+" ? 1.3 : 1 / 1.3, ...middle);
+  } else if (event.key === "0") {
+    drawGraph();
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
 let grab = null;
 by("graph").addEventListener("pointerdown", event => {
   grab = [event.clientX - camera.x, event.clientY - camera.y, event.clientX, event.clientY];
@@ -196,12 +230,44 @@ by("collapse").addEventListener("click", () => {
   opened.add(root);
   drawGraph();
 });
+// Ops whose names contain what is typed; Enter goes from one to the next.
+let matches = [], match = -1;
+function boxOfOp(op, box = root) {
+  if (box.op === op) return [box];
+  const child = box.children.find(each => each.ops.includes(op));
+  return child ? [box, ...boxOfOp(op, child)] : [];
+}
+function showMatch(next) {
+  match = matches.length ? next % matches.length : -1;
+  by("matches").textContent =
+      matches.length ? `${match + 1} of ${matches.length}` : by("search").value ? "none" : "";
+  found = null;
+  if (match < 0) return drawGraph();
+  const path = boxOfOp(matches[match]);
+  found = path.pop();
+  for (const box of path) opened.add(box);
+  drawGraph(found);
+}
+by("search").addEventListener("input", () => {
+  const text = by("search").value.toLowerCase();
+  matches = text ? [...data.ops.name.keys()].filter(
+                       op => data.ops.shown[op] && data.ops.name[op].toLowerCase().includes(text)) :
+                   [];
+  showMatch(0);
+});
+by("search").addEventListener("keydown", event => event.key === "Enter" && showMatch(match + 1));
 function addLegend(fill, text) {
   const entry = element("span", {}, text);
   entry.prepend(swatch(fill));
   by("fills").append(entry);
 }
-if (usedDevices.length <= maxStripes) {
+if (areStages) {
+  by("colourOf").textContent = "stage";
+  for (let stage = 0; stage < stages; stage++) {
+    const members = usedDevices.filter(device => roleOf[device] === stage);
+    addLegend(colour(stage), `stage ${stage}: ${deviceNames(members)}`);
+  }
+} else if (usedDevices.length <= maxStripes) {
   for (const device of usedDevices) addLegend(colour(device), data.devices[device].name);
 } else {
   addLegend(manyDevices, `more than ${maxStripes} devices`);

@@ -16,6 +16,10 @@ function element(tag, attributes = {}, text) {
   return made;
 }
 
+// A colour of report.css, for what is painted.
+const tone = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const isNarrow = () => innerWidth < 640;
+
 // A golden angle apart: neighbours differ, and any number of devices gets its own.
 const hue = device => Math.round((208 + device * 137.508) % 360);
 const colour = device => `hsl(${hue(device)}, 58%, 74%)`;
@@ -106,6 +110,10 @@ const usedDevices = data.devices.map((d, i) => i).filter(i => isUsed(data.device
 const idle = data.devices.length - usedDevices.length;
 // Of devices that do the same one tells for all.
 const toldDevices = usedDevices.filter(i => data.devices[i].alike > 0);
+// What a colour stands for: a device; of many devices the stage that they are in, where there are stages.
+const stages = Math.max(...data.devices.map(device => device.stage)) + 1;
+const areStages = usedDevices.length > maxStripes && stages > 1;
+const roleOf = data.devices.map((device, i) => areStages ? device.stage : i);
 function labelOf(device) {
   const {name, alike} = data.devices[device];
   return alike > 1 ? `${name} × ${alike}` : name;
@@ -119,7 +127,7 @@ fillTable(by("devices"), deviceTitles, toldDevices.map(i => {
   const d = data.devices[i];
   const busy = data.whole ? d.busy / data.whole : 0;
   return [
-    [swatch(colour(i)), labelOf(i)], `${d.ops}`,
+    [swatch(colour(roleOf[i])), labelOf(i)], `${d.ops}`,
     isExecution ? time(d.busy) : `${(100 * busy).toFixed(0)} %`,
     isExecution ? time(d.measuredBusy) : bar(busy), `${bytes(d.peak)} of ${bytes(d.capacity)}`,
     isExecution ? bytes(d.measuredPeak) : bar(d.peak / d.capacity)
@@ -131,7 +139,7 @@ const heldKinds = data.memoryKinds.map((_, k) => k).filter(
 if (heldKinds.length) {
   fillTable(
       by("held"), ["memory at its peak", ...heldKinds.map(k => data.memoryKinds[k])],
-      toldDevices.map(i => [[swatch(colour(i)), labelOf(i)],
+      toldDevices.map(i => [[swatch(colour(roleOf[i])), labelOf(i)],
                             ...heldKinds.map(k => bytes(data.devices[i].held[k]))]));
 }
 by("comparedHeading").textContent = data.compared.heading;

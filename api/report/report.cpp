@@ -12,6 +12,8 @@
 
 #include "api/report/report_html.h"
 #include "base/json.h"
+#include "graph/dtype.h"
+#include "plan/legality/stages.h"
 #include "plan/simulation/peak_memory.h"
 
 namespace partita::api {
@@ -51,6 +53,7 @@ std::string devices(const ReportInput& input) {
         const plan::DeviceSet& of = input.strategy.config(OpId(i)).devices;
         for (int part = 0; part < of.size(); ++part) ++ops[static_cast<std::size_t>(of[part])];
     }
+    const plan::Pipeline pipeline = plan::pipeline_of(input.problem, input.strategy);
     const auto told = input.tasks == nullptr ? std::vector<std::int32_t>(ops.size(), 1)
                                              : plan::stands_for(*input.tasks);
     std::size_t d = 0;
@@ -59,15 +62,16 @@ std::string devices(const ReportInput& input) {
         const Bytes capacity = input.problem.constraints().memory_capacity(static_cast<int>(d));
         const std::string kinds = input.memory.empty() ? "[]" : kinds_of(input.memory[d]);
         const std::int32_t alike = told[d];
+        const std::int32_t stage = pipeline.stage_of_device[d];
         const std::string measured =
             input.measured
                 ? fmt::format(R"(,"measuredBusy":{},"measuredPeak":{})",
                               input.measured->busy[d].raw(), input.measured->memory[d].raw())
                 : "";
         return fmt::format(
-            R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{},"alike":{}{}}})",
+            R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{},"alike":{},"stage":{}{}}})",
             json_quoted(device.name), use.busy.raw(), use.memory.raw(), capacity.raw(), kinds,
-            ops[d++], alike, measured);
+            ops[d++], alike, stage, measured);
     });
 }
 
@@ -106,12 +110,22 @@ std::string degrees(const graph::OpRule& rule, const plan::OpConfig& config) {
     return text;
 }
 
+/// "float32 [8 64], 2.00 KiB"; "" of what gives nothing.
+std::string made_by(const graph::OpGraph& graph, const graph::Op& op) {
+    if (op.outputs.empty() || !op.outputs.front().valid()) return "";
+    const graph::Tensor& tensor = graph.tensor(op.outputs.front());
+    return fmt::format("{} [{}], {}", graph::name_of(tensor.dtype), fmt::join(tensor.shape, " "),
+                       to_text(tensor.bytes()));
+}
+
 /// Column by column: half the size of one object per op.
 std::string ops(const ReportInput& input) {
     const auto list = input.problem.graph().ops();
     Shared places;
     Shared splits;
+    Shared makes;
     std::vector<std::size_t> place;
+    std::vector<std::size_t> made;
     std::vector<std::size_t> split;
     std::vector<std::int64_t> time;
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -119,19 +133,20 @@ std::string ops(const ReportInput& input) {
         place.push_back(places.number_of(device_list(config.devices)));
         split.push_back(
             splits.number_of(json_quoted(degrees(input.problem.facts().rule(OpId(i)), config))));
+        made.push_back(makes.number_of(json_quoted(made_by(input.problem.graph(), list[i]))));
         time.push_back(input.problem.prices().total_time(OpId(i), config.devices[0]).raw());
     }
     return fmt::format(
         R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"place":[{}],"split":[{}],)"
-        R"("time":[{}],"places":{},"splits":{}}})",
+        R"("made":[{}],"time":[{}],"places":{},"splits":{},"makes":{}}})",
         json_array(list, [](const graph::Op& op) { return json_quoted(op.name); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.type); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.block); }),
         json_array(list,
                    [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
         json_array(list, [](const graph::Op& op) { return is_shown(op) ? "1" : "0"; }),
-        fmt::join(place, ","), fmt::join(split, ","), fmt::join(time, ","), places.json(),
-        splits.json());
+        fmt::join(place, ","), fmt::join(split, ","), fmt::join(made, ","), fmt::join(time, ","),
+        places.json(), splits.json(), makes.json());
 }
 
 /// from, to, from, to, ...

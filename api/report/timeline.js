@@ -16,7 +16,7 @@ const rowHeights = {
 const taskRows = Object.keys(rowHeights).filter(row => row !== "memory" && row !== "gap");
 const groupHeight = Object.values(rowHeights).reduce((a, b) => a + b);
 const maxRows = 100;
-const gutter = 118, axis = 20;
+const gutter = isNarrow() ? 80 : 118, axis = 20;
 const extent = data.measured.reduce(
     (end, [, , start, duration]) => Math.max(end, start + duration), data.whole || 1);
 let view = [0, extent];
@@ -83,9 +83,9 @@ function drawTimeline() {
   pen.textBaseline = "middle";
   const plot = width - gutter - 6, scale = plot / (view[1] - view[0]);
   const x = t => gutter + (t - view[0]) * scale;
-  pen.strokeStyle = "#e3e7ec";
-  pen.fillStyle = "#5d6875";
-  const step = niceStep((view[1] - view[0]) / 8);
+  pen.strokeStyle = tone("--line");
+  pen.fillStyle = tone("--quiet");
+  const step = niceStep((view[1] - view[0]) / (isNarrow() ? 3 : 8));
   for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) {
     pen.beginPath();
     pen.moveTo(x(t), axis - 4);
@@ -103,12 +103,12 @@ function niceStep(raw) {
 }
 
 function drawDevice(pen, device, rows, top, x, width) {
-  pen.fillStyle = colour(device);
+  pen.fillStyle = colour(roleOf[device]);
   pen.fillRect(0, top + 3, 11, 11);
-  pen.fillStyle = "#1c2430";
+  pen.fillStyle = tone("--ink");
   pen.fillText(ellipsis(pen, labelOf(device), gutter - 22), 16, top + 9);
   if (isExecution) {
-    pen.fillStyle = "#5d6875";
+    pen.fillStyle = tone("--quiet");
     pen.fillText("measured", 16, top + rowHeights.compute + rowHeights.send + rowHeights.receive + 9);
   }
   pen.save();
@@ -117,7 +117,7 @@ function drawDevice(pen, device, rows, top, x, width) {
   pen.clip();
   let y = top;
   for (const row of taskRows) {
-    pen.fillStyle = rowHeights[row] > 10 ? "#f0f2f5" : "#f6f7f9";
+    pen.fillStyle = tone(rowHeights[row] > 10 ? "--row" : "--thin-row");
     pen.fillRect(gutter, y, width, rowHeights[row] - 1);
     drawSlices(pen, rows[row], y, rowHeights[row] - 1, x);
     y += rowHeights[row];
@@ -155,7 +155,7 @@ function drawMemory(pen, device, y, x, width) {
   const peak = Math.max(1, data.devices[device].peak);
   if (!steps || !steps.length) return;
   const level = n => y + height - height * n / peak;
-  pen.fillStyle = peak > capacity ? "#e3a49f" : "#c3d3e5";
+  pen.fillStyle = tone(peak > capacity ? "--memory-over" : "--memory");
   pen.beginPath();
   pen.moveTo(x(0), y + height);
   let last = 0;
@@ -219,7 +219,7 @@ if (data.tasks.length) {
            "Per device: computation, sending, receiving as predicted; computation, and communication " +
                "as measured; memory as predicted (scaled to its peak). " :
            "Per device: computation, sending, receiving, and memory (scaled to its peak). ") +
-      "Wheel zooms, drag moves." +
+      "Wheel or + and - zoom, drag or arrows move, 0 shows all." +
       (shownDevices.length < toldDevices.length ?
            ` The ${maxRows} busiest of ${toldDevices.length} devices.` :
            "");
@@ -247,7 +247,21 @@ if (data.tasks.length) {
   });
   canvas.addEventListener("pointerleave", event => showTip(event, null));
   by("fit").addEventListener("click", () => setView(0, extent));
+  canvas.addEventListener("keydown", event => {
+    const length = view[1] - view[0], middle = view[0] + length / 2;
+    const keys = {
+      ArrowLeft: () => setView(view[0] - length / 8, view[1] - length / 8),
+      ArrowRight: () => setView(view[0] + length / 8, view[1] + length / 8),
+      "+": () => setView(middle - length / 3, middle + length / 3),
+      "-": () => setView(middle - length, middle + length),
+      "0": () => setView(0, extent)
+    };
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
   addEventListener("resize", drawTimeline);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTimeline);
   drawTimeline();
 } else {
   by("timelineSection").style.display = "none";

@@ -23,10 +23,13 @@
 // What needs the whole graph is checked by Model. Threads: one at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -70,6 +73,9 @@ struct Attribute {
     Attribute(std::vector<std::string> texts) : value(std::move(texts)) {}
 };
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
+
+/// Contents of tensors, by name.
+using TensorValues = std::map<std::string, std::span<const std::byte>>;
 
 struct InputOptions {
     DType dtype = DType::float32;
@@ -131,6 +137,10 @@ public:
     /// Writes an ONNX file without weights, which the program reads: `partita verify plan.json
     /// mlp.onnx`. Throws UsageError when it cannot be written, InputError as Model does.
     void save_onnx(const std::filesystem::path& file) const;
+    /// With values of parameters and constants, row-major, which are written beside it as FILE.data: so
+    /// the program's `execute` runs it. Those that have none stay without. Throws UsageError also for a
+    /// value that belongs to none of them, or has another size.
+    void save_onnx(const std::filesystem::path& file, const TensorValues& values) const;
 
     struct Impl;  ///< of the library
     [[nodiscard]] const Impl& impl() const { return *impl_; }

@@ -7,11 +7,14 @@
 //     options.profile = "profile.sqlite";
 //     partita::find_plan(model, machine, options);
 //
-// docs/file-formats.md ("Times of operators") has the formats.
+// docs/file-formats.md ("Times of operators") has the formats. write_costs(): the same of what a function
+// says each work takes, a cost model of your own.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,5 +58,21 @@ struct ImportReport {
 /// both before anything is written, and UsageError for a machine whose devices are of several kinds.
 ImportReport import_times(const Model& model, const Machine& machine, const PlanOptions& options,
                           const std::filesystem::path& file, const std::filesystem::path& database);
+
+/// Something that a task of a plan does, on one device.
+struct Work {
+    std::string text;  ///< "forward MatMul.13 (float32[8,64], float32[64,32]) -> (float32[8,32])"
+    double flops = 0;
+    Bytes bytes;     ///< read and written
+    Time predicted;  ///< by the prices without it
+};
+/// What it takes there, > 0; nullopt: the prices without it hold.
+using WorkCosts = std::function<std::optional<Time>(const Work&)>;
+
+/// Asks once for each different work of all parts of ops that a search may propose; what plans do
+/// besides is priced by what is near (docs/cost-model.md). Options and errors: as import_times(), and
+/// UsageError for a time that is not > 0.
+ImportReport write_costs(const Model& model, const Machine& machine, const PlanOptions& options,
+                         const WorkCosts& costs, const std::filesystem::path& database);
 
 }  // namespace partita

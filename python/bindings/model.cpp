@@ -98,7 +98,20 @@ Tensors are names. Shapes of results are inferred by Model(graph), which checks 
         .def(
             "output", [](Graph& graph, const std::string& tensor) { graph.output(tensor); },
             nb::arg("tensor"), "A result of the model. Ops that no output needs are dropped.")
-        .def("save_onnx", &Graph::save_onnx, nb::arg("file"), "An ONNX file without weights.");
+        .def(
+            "save_onnx",
+            [](const Graph& graph, const std::filesystem::path& file,
+               const std::optional<std::map<std::string, nb::bytes>>& values) {
+                if (!values) return graph.save_onnx(file);
+                TensorValues spans;
+                for (const auto& [name, bytes] : *values) {
+                    spans[name] = std::as_bytes(std::span(bytes.c_str(), bytes.size()));
+                }
+                graph.save_onnx(file, spans);
+            },
+            nb::arg("file"), nb::arg("values") = nb::none(),
+            "An ONNX file. values: bytes of parameters and constants, row-major, which are written "
+            "beside it as FILE.data; others stay without.");
 }
 
 ImportOptions import_options(const std::optional<std::string>& precision,

@@ -81,7 +81,8 @@ void bind_rows(nb::module_& m) {
                                 .recompute = recompute_of(recompute)};
             },
             nb::arg("name"), nb::arg("type"), nb::arg("degrees"), nb::arg("devices"),
-            nb::arg("update_degrees") = Degrees{}, nb::arg("update_devices") = std::vector<int>{}, nb::arg("recompute") = "none")
+            nb::arg("update_degrees") = Degrees{}, nb::arg("update_devices") = std::vector<int>{},
+            nb::arg("recompute") = "none")
         .def_ro("name", &OpPlan::name)
         .def_ro("type", &OpPlan::type)
         .def_prop_rw(

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <nanobind/stl/function.h>
+
 #include "python/bindings/core.h"
 
 namespace partita::python {
@@ -72,6 +74,23 @@ ImportReport import_texts(const Model& model, const Machine& machine,
     return import_times(model, machine, options, file, database);
 }
 
+ImportReport write_costs_of(const Model& model, const Machine& machine,
+                            const std::function<std::optional<double>(const Work&)>& costs,
+                            const std::filesystem::path& database,
+                            const std::map<std::string, std::string>& texts) {
+    PlanOptions options;
+    for (const auto& [option, text] : texts) options.set(option, text);
+    return write_costs(
+        model, machine, options,
+        [&costs](const Work& work) -> std::optional<Time> {
+            const std::optional<double> seconds = costs(work);
+            constexpr double kMilliseconds = 1e3;
+            return seconds ? std::optional(time_from_milliseconds(*seconds * kMilliseconds))
+                           : std::nullopt;
+        },
+        database);
+}
+
 std::optional<double> optional_seconds(const std::optional<Time>& time) {
     return time ? std::optional(seconds(*time)) : std::nullopt;
 }
@@ -108,6 +127,18 @@ void bind_import(nb::module_& m) {
                                to_text(report.measured_found));
         });
     m.def("import_times", &import_texts, nb::arg("model"), nb::arg("machine"), nb::arg("file"),
+          nb::arg("database"), nb::arg("options"));
+    nb::class_<Work>(m, "Work", "Something that a task of a plan does, on one device.")
+        .def_ro("text", &Work::text,
+                "\"forward MatMul.13 (float32[8,64], float32[64,32]) -> (float32[8,32])\".")
+        .def_ro("flops", &Work::flops)
+        .def_prop_ro("bytes", &bytes_of<Work, &Work::bytes>, "Read and written.")
+        .def_prop_ro("predicted", &seconds_of<Work, &Work::predicted>,
+                     "Seconds by the prices without it.")
+        .def("__repr__", [](const Work& work) {
+            return fmt::format("<partita.Work {}: {}>", work.text, to_text(work.predicted));
+        });
+    m.def("write_costs", &write_costs_of, nb::arg("model"), nb::arg("machine"), nb::arg("costs"),
           nb::arg("database"), nb::arg("options"));
 }
 

@@ -29,9 +29,10 @@ from partita._core import (
     TensorLayout,
     TensorPart,
     UsageError,
+    Work,
     searchers,
 )
-from partita.search import import_times, options, plan, price
+from partita.search import import_times, options, plan, price, write_costs
 
 __all__ = [
     "DeviceError",
@@ -50,9 +51,11 @@ __all__ = [
     "TensorLayout",
     "TensorPart",
     "UsageError",
+    "Work",
     "import_times",
     "options",
     "plan",
     "price",
     "searchers",
+    "write_costs",
 ]

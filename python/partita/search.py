@@ -82,6 +82,18 @@ def import_times(model: _core.Model, machine: _core.Machine, file: str | os.Path
                               option_texts(options))
 
 
+def write_costs(model: _core.Model, machine: _core.Machine,
+                costs: Callable[[_core.Work], float | None], database: str | os.PathLike,
+                **options: object) -> _core.ImportReport:
+    """A cost model of your own, as rows of a profile database: plan(profile=database) prices by them.
+
+    costs: seconds that a work takes on one device of the machine, > 0; None: as without it. It is asked
+    once for each different work of all parts of ops that a search may propose; what plans do besides is
+    priced by what is near. Keywords as import_times(). Raises UsageError for a time that is not > 0.
+    """
+    return _core.write_costs(model, machine, costs, os.fspath(database), option_texts(options))
+
+
 def options() -> dict[str, str]:
     """What plan() takes beside start and progress: name and meaning."""
     return {each.name.replace("-", "_"): each.help for each in _core.plan_options()}

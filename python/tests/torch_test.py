@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import modules
+import npy
 import pytest
 import ranks
 import torch
@@ -179,8 +180,14 @@ def _step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[flo
 
 
 def _chunked_step(case: Case, machine: partita.Machine, plan: partita.Plan) -> tuple[float, float, int]:
-    chunks = len(case.planned(machine, plan).apply(case.module)._chunks)
-    return *_step(case, machine, plan), chunks
+    parallel = case.planned(machine, plan).apply(case.module)
+    loss = parallel(*case.args)  # all micro-batches forward, then all of them backward
+    loss.backward()
+    gradients = parallel.gradients()
+    parallel.zero_grad()
+    again = parallel.step(*case.args)
+    assert _distance(parallel.gradients(), gradients) < TOLERANCE and abs(again / loss - 1) < TOLERANCE
+    return *_step(case, machine, plan), len(parallel._chunks)
 
 
 @pytest.mark.parametrize(("world", "strategy", "micro_batches", "chunks", "more"), [
@@ -448,6 +455,32 @@ def test_examples_run(arguments, says):
         check=False, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     assert re.search(says, result.stdout, re.DOTALL), result.stdout
+
+
+def _losses(case: Case, machine: partita.Machine, plan: partita.Plan) -> float:
+    return case.planned(machine, plan).apply(case.module)(*case.args).item()
+
+
+# What `partita execute` makes of the same plan and the same weights.
+@pytest.mark.parametrize("name", ["mlp", "gpt", "llama", "t5", "vit", "moe"])
+def test_execute_computes_the_same(name, tmp_path):
+    case, machine = case_of(name), partita.Machine.load("cpu:2")
+    plan = random_plan(case.model, machine, 5, **case.options())
+    plan.save(tmp_path / "plan.json")
+    case.planned(machine, plan).save_onnx(case.module, tmp_path / "model.onnx")
+    (tmp_path / "inputs").mkdir()
+    for (argument, _, _), value in zip(case.captured.inputs, case.args, strict=True):
+        npy.save(value, tmp_path / "inputs" / f"{argument}.npy")
+    result = subprocess.run(
+        [os.environ["PARTITA_PROGRAM"], "execute", "plan.json", "model.onnx", "--inputs", "inputs", "--outputs", "outputs",
+         "--iterations", "1", "--warmup", "0"],
+        cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    files = list((tmp_path / "outputs").iterdir())
+    losses = npy.load(next(file for file in files if file.suffix == ".npy"))
+    loss = losses.sum().item() * (case.captured.loss_scale or 1)
+    for found in ranks.run(2, _losses, case, machine, plan):
+        assert found == pytest.approx(loss, rel=1e-5)
 
 
 def _masked(planned: partita.torch.Planned, module: torch.nn.Module, args: tuple) -> float:

@@ -2,11 +2,15 @@
 #include <partita/graph.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/impl.h"
 #include "tests/api/networks.h"
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
@@ -76,6 +80,40 @@ TEST_F(SavedGraph, LetsTheProgramVerifyItsPlan) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     tests::mlp(16).save_onnx(folder() / "other.onnx");
     EXPECT_EQ(run({"verify", "plan.json", "other.onnx"}).code, 6);
+}
+
+std::span<const std::byte> bytes_of(const std::vector<float>& values) {
+    return std::as_bytes(std::span(values));
+}
+
+TEST(Graph, ValuesAreSavedBesideIt) {
+    const TemporaryFolder folder;
+    const auto file = folder.path() / "model.onnx";
+    Graph graph("net");
+    Tensor h = graph.input("x", {2, 2});
+    h = graph.add("Mul", {h, graph.parameter("gain", {1, 2})});
+    h = graph.add("Add", {h, graph.constant("mask", {2, 2})});
+    graph.output(graph.add("Add", {h, graph.parameter("absent", {2})}));
+    const std::vector<float> gain = {3.0F, 4.0F};
+    const std::vector<float> mask = {5.0F, 6.0F, 7.0F, 8.0F};
+    graph.save_onnx(file, {{"mask", bytes_of(mask)}, {"gain", bytes_of(gain)}});
+    const Model model = Model::load(file);
+    EXPECT_EQ(model.digest(), Model(graph).digest());
+    const graph::TensorSource& source = *model.impl().loaded.source;
+    std::vector<float> read(2);
+    source.read("gain", Bytes{0}, std::as_writable_bytes(std::span(read)));
+    EXPECT_EQ(read, gain);
+    source.read("mask", Bytes{8}, std::as_writable_bytes(std::span(read)));
+    EXPECT_THAT(read, ElementsAre(7.0F, 8.0F));
+    EXPECT_THROW(source.read("absent", Bytes{0}, std::as_writable_bytes(std::span(read))),
+                 InputError);
+    for (const char* name : {"mask", "h", "x"}) {
+        EXPECT_THAT(
+            [&] {
+                graph.save_onnx(file, {{name, bytes_of(gain)}});
+            },
+            testing::ThrowsMessage<UsageError>(testing::HasSubstr(name)));
+    }
 }
 
 TEST(Graph, RolesAreAsTheyWereSaid) {

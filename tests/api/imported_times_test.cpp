@@ -93,5 +93,29 @@ TEST(ImportTimes, GivesFindPlanItsPrices) {
                  MismatchError);
 }
 
+TEST(WriteCosts, PriceWhatTheyKnow) {
+    const TemporaryFolder folder;
+    const std::filesystem::path database = folder.path() / "costs.sqlite";
+    const Model model =
+        Model::load(tests::repository() / "examples/runnable/mlp/model.onnx", {.batch = 64});
+    const Machine machine = Machine::load("cpu:1");
+    PlanOptions options{.mode = Mode::training, .evaluations = 3};
+    const Time before = find_plan(model, machine, options).plan().value();
+    const ImportReport report = write_costs(
+        model, machine, options,
+        [&](const Work& work) -> std::optional<Time> {
+            EXPECT_GT(work.predicted, Time{}) << work.text;
+            if (!work.text.starts_with("forward")) return std::nullopt;
+            return Time(work.predicted.raw() / 2 + 1);
+        },
+        database);
+    EXPECT_GT(report.found, 0);
+    EXPECT_LT(report.found, report.works);
+    EXPECT_LT(report.measured_found, report.predicted_found);
+    options.profile = database;
+    const Time now = find_plan(model, machine, options).plan().value();
+    EXPECT_EQ(before - now, report.predicted_found - report.measured_found);
+}
+
 }  // namespace
 }  // namespace partita::api

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +95,40 @@ TEST_F(Report, SaysOfEachDeviceWhatThePlanSays) {
     std::ranges::sort(different);
     EXPECT_EQ(std::ranges::adjacent_find(different), different.end())
         << "devices with equal work tell nothing";
+}
+
+// Of a style sheet a browser passes over what it cannot read, without a word.
+TEST_F(Report, HasAStyleThatBrowsersRead) {
+    const std::string page = read("report.html");
+    const auto begin = page.find("<style>");
+    ASSERT_NE(begin, std::string::npos);
+    std::string style = page.substr(begin + 7, page.find("</style>") - begin - 7);
+    style = std::regex_replace(style, std::regex(R"(/\*[^*]*\*/)"), "");
+    const std::regex declaration(R"(\s*(--)?[a-z]+(-[a-z]+)*: [^:;{}]+)");
+    const std::regex odd(R"(# | %|[a-z] - [a-z])");  // "# 1c2430", "100 %", "system - ui"
+    std::int64_t declarations = 0;
+    for (std::size_t end = style.find('}'); end != std::string::npos;
+         end = style.find('}', end + 1)) {
+        const std::size_t open = style.rfind('{', end);
+        const std::string body = style.substr(open + 1, end - open - 1);
+        if (body.find_first_not_of(" \n") == std::string::npos ||
+            body.find('}') != std::string::npos)
+            continue;  // the end of @media
+        std::istringstream parts(body);
+        for (std::string each; std::getline(parts, each, ';');) {
+            if (each.find_first_not_of(" \n") == std::string::npos) continue;
+            EXPECT_TRUE(std::regex_match(each, declaration)) << each;
+            EXPECT_FALSE(std::regex_search(each, odd)) << each;
+            ++declarations;
+        }
+    }
+    EXPECT_GT(declarations, 100);
+    // What the scripts ask for by name.
+    for (const char* name : {"--ink", "--quiet", "--line", "--row", "--thin-row", "--memory"}) {
+        EXPECT_THAT(style, testing::HasSubstr(std::string(name) + ": #")) << name;
+        EXPECT_THAT(page, testing::HasSubstr(fmt::format("\"{}\"", name)));
+    }
+    EXPECT_THAT(style, testing::HasSubstr("prefers-color-scheme: dark"));
 }
 
 TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {

@@ -37,8 +37,9 @@ const context = vm.createContext({
       if (!elements.has(id)) elements.set(id, stub(id));
       return elements.get(id);
     },
-    createElement: () => stub(), createElementNS: () => stub()
+    createElement: () => stub(), createElementNS: () => stub(), documentElement: stub()
   },
+  getComputedStyle: () => ({getPropertyValue: name => ` ${name} `}), matchMedia: () => stub(),
   devicePixelRatio: 1, innerWidth: width, innerHeight: 500, addEventListener() {}
 });
 // page.js and timeline.js; the graph below them needs more of a document.

@@ -57,6 +57,13 @@ class Planned:
         _check_same_plan(self.plan)
         return ParallelModule(self.captured, self.model, self.plan, module)
 
+    def save_onnx(self, module: _nn.Module, file: str | os.PathLike) -> None:
+        """The module as it is planned, with its values as they are now (beside it, as FILE.data): with the
+        plan saved (`plan.save()`), `partita execute plan.json FILE` runs it without torch's interpreter.
+        Weights of linear layers are turned, the loss is left unreduced, dropout draws other numbers.
+        """
+        self.captured.graph.save_onnx(file, self.captured.values(module))
+
     def compare_with(self, module: _nn.Module, args: tuple, ways: Any = ("ddp", "fsdp"),
                      steps: int = 8) -> list[Measured]:
         """Measures the plan and what people do by hand, side by side (comparison.measure());

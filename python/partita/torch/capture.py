@@ -7,6 +7,7 @@ module that calls them.
 """
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -51,9 +52,25 @@ class Captured:
         """Narrow parameters have gradients in float32: autocast makes them so."""
         return _core.Model(self.graph, float32_gradients=bool(self.narrow))
 
+    def values(self, module: nn.Module) -> dict[str, bytes]:
+        """Contents of the graph's parameters and constants."""
+        kept = dict(module.named_parameters())
+        buffers = dict(module.named_buffers(remove_duplicate=False))
+        tensors = {**{name: buffers[name] for name in self.buffers}, **self.constants}
+        for name in self.parameters:
+            value = kept[name].t() if name in self.turned else kept[name]
+            tensors[name] = value.to(self.autocast) if name in self.narrow else value
+        return {name: _bytes_of(each) for name, each in tensors.items()}
+
     def needed(self) -> list[Value]:
         """What the graph gives: the module's results, and what its buffers become."""
         return self.results + [value for _, value in self.updates]
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    """Row by row. Not by NumPy, which torch does without."""
+    tensor = tensor.detach().cpu().contiguous()
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes)
 
 
 def _kept(program: torch.export.ExportedProgram, module: nn.Module, builder: Builder,

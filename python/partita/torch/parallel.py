@@ -20,7 +20,7 @@ from partita.torch.capture import Captured
 from partita.torch.chunks import Chunk, MicroBatch
 from partita.torch.exchange import Exchanges, Narrow, Traffic, finished
 from partita.torch.moves import Move, Moves, Send
-from partita.torch.programs import Environment, Programs
+from partita.torch.programs import Environment, Programs, Step
 from partita.torch.regions import Window
 from partita.torch.schedule import passes_of, stages_of, turns
 
@@ -80,11 +80,23 @@ class ParallelModule(nn.Module):
         self._updates = programs.updates()
 
         ops = {op.name: op for op in plan.ops}
-        stages = stages_of([ops[op.name].devices for op in captured.ops], dist.get_world_size())
+        self._chunks = self._chunked(steps, programs, plan, model)
+
+        self._meshes: dict[tuple, DeviceMesh] = {}
+        self._names: list[str] = []  # of parameters that this rank keeps
+        for name in captured.parameters:
+            self._keep(name, known[name], self._mesh(ops[name], model.factors(name)))
+        self._copy_buffers(module)
+
+    def _chunked(self, steps: list[Step], programs: Programs, plan: _core.Plan,
+                 model: _core.Model) -> list[Chunk]:
+        """The steps as they run in turns, with what runs again for the backward."""
+        captured = self._captured
+        devices = {op.name: op.devices for op in plan.ops}
+        stages = stages_of([devices[op.name] for op in captured.ops], dist.get_world_size())
         self._stage, self._stages = max(stages[self._rank], 0), max(stages) + 1
-        stage_of = [stages[ops[op.name].devices[0]] for op in captured.ops]
-        passes = passes_of([(op.operands, op.results, stage)
-                            for op, stage in zip(captured.ops, stage_of, strict=True)], self._stages)
+        passes = passes_of([(op.operands, op.results, stages[devices[op.name][0]])
+                            for op in captured.ops], self._stages)
         units = recompute.units_of([(op.name, number) for op, number in zip(
             captured.ops, passes, strict=True)], plan.recomputed(model))
         parts = [steps]
@@ -93,17 +105,12 @@ class ParallelModule(nn.Module):
         elif not programs.flows_forward(stages):
             self._stage, self._stages = 0, 1  # micro-batches one after the other
         later = {fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]}
-        self._chunks: list[Chunk] = []
+        made: list[Chunk] = []
         for part in reversed(parts):
             chunk = Chunk(recompute.grouped(captured, part, units, later, programs.differentiable), later)
-            self._chunks.insert(0, chunk)
+            made.insert(0, chunk)
             later.update(chunk.reads())
-
-        self._meshes: dict[tuple, DeviceMesh] = {}
-        self._names: list[str] = []  # of parameters that this rank keeps
-        for name in captured.parameters:
-            self._keep(name, known[name], self._mesh(ops[name], model.factors(name)))
-        self._copy_buffers(module)
+        return made
 
     def _is_interleaved(self, passes: list[int]) -> bool:
         """May chunks of several micro-batches be under way?"""

@@ -45,7 +45,7 @@ function fillBox(group, box, width, height) {
 }
 
 // The end of a long name tells more: "model.model.layers.14" is "layers.14".
-function labelOf(name) {
+function shortened(name) {
   const most = 18;
   if (name.length <= most) return name;
   if (name.includes(" … ")) return name.slice(0, most - 1) + "…";
@@ -72,7 +72,7 @@ function drawBox(node, stage) {
       "rect", {class: "frame", width, height, rx: 3, "stroke-width": box.op < 0 ? 1.8 : 1}));
   const count = box.op < 0 ? `${box.ops.length} ops` : partsText(box.op);
   group.append(element(
-      "text", {x: width / 2, y: count ? 13 : 19, "text-anchor": "middle"}, labelOf(box.name)));
+      "text", {x: width / 2, y: count ? 13 : 19, "text-anchor": "middle"}, shortened(box.name)));
   if (count)
     group.append(element(
         "text", {class: "count", x: width / 2, y: 25, "text-anchor": "middle"}, count));
@@ -160,7 +160,7 @@ function drawGraph(shown = null) {
   moveCamera();
   const blocks = [...opened].filter(box => box !== root);
   by("opened").replaceChildren(...blocks.slice(-maxChips).map(box => {
-    const chip = element("button", {title: `close ${box.path}`}, `${labelOf(box.name)} ×`);
+    const chip = element("button", {title: `close ${box.path}`}, `${shortened(box.name)} ×`);
     chip.addEventListener("click", () => {
       for (const other of [...opened])
         if (other !== root && (other === box || isInside(box, other))) opened.delete(other);

@@ -65,7 +65,8 @@ by("title").textContent = data.title;
 document.title = data.title + " - Partita plan";
 by("subtitle").textContent = data.subtitle;
 for (const [label, value] of data.facts) {
-  const fact = element("div");
+  // Sentences go below the numbers, a line each.
+  const fact = element("div", value.length > 40 ? {class: "sentence"} : {});
   fact.append(element("span", {}, label), element("b", {}, value));
   by("facts").append(fact);
 }

@@ -11,6 +11,11 @@ const page = fs.readFileSync(process.argv[2], "utf-8");
 const [json] = page.match(/(?<=<script type="application\/json" id="data">)[^]*?(?=<\/script>)/);
 const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(match => match[1]);
 assert(scripts.length > 0, "the page has scripts");
+// They share one scope, in which a later function takes the place of an earlier one without a word.
+const names = scripts.flatMap(
+    script => [...script.matchAll(/^(?:function|const|let|var) (\w+)/gm)].map(match => match[1]));
+for (const name of names)
+  assert.strictEqual(names.filter(other => other === name).length, 1, `${name} is declared once`);
 
 const width = 1000, drawn = [];
 const pen = {

@@ -230,7 +230,7 @@ by("collapse").addEventListener("click", () => {
   opened.add(root);
   drawGraph();
 });
-// Ops whose names contain what is typed; Enter goes from one to the next.
+// Ops whose names or blocks contain what is typed; Enter goes from one to the next.
 let matches = [], match = -1;
 function boxOfOp(op, box = root) {
   if (box.op === op) return [box];
@@ -250,8 +250,9 @@ function showMatch(next) {
 }
 by("search").addEventListener("input", () => {
   const text = by("search").value.toLowerCase();
+  const called = op => `${data.ops.block[op]}/${data.ops.name[op]}`.toLowerCase();
   matches = text ? [...data.ops.name.keys()].filter(
-                       op => data.ops.shown[op] && data.ops.name[op].toLowerCase().includes(text)) :
+                       op => data.ops.shown[op] && called(op).includes(text)) :
                    [];
   showMatch(0);
 });

@@ -145,3 +145,4 @@ if (heldKinds.length) {
 }
 by("comparedHeading").textContent = data.compared.heading;
 fillTable(by("compared"), data.compared.titles, data.compared.rows);
+if (!data.compared.rows.length) by("comparedSection").style.display = "none";

@@ -32,6 +32,11 @@ using Finding = cost::TracedWorks::Finding;
 constexpr std::string_view kWork = "work";
 constexpr std::string_view kTime = "time_us";
 constexpr double kPicosecondsPerMicrosecond = 1e6;
+constexpr cost::Collective kCollectives[] = {
+    cost::Collective::all_reduce, cost::Collective::all_gather, cost::Collective::reduce_scatter,
+    cost::Collective::all_to_all, cost::Collective::broadcast,  cost::Collective::reduce,
+    cost::Collective::scatter,    cost::Collective::gather};
+static_assert(std::size(kCollectives) == cost::kCollectiveCount);
 
 cost::DeviceKey only_key(const cost::Machine& machine) {
     const cost::Device& first = machine.device(0);
@@ -43,6 +48,32 @@ cost::DeviceKey only_key(const cost::Machine& machine) {
                         machine.name(), first.model, device.model));
     }
     return cost::device_key(first);
+}
+
+cost::MeasuredTransfer measured_row(const TransferTime& transfer, const std::string& date) {
+    cost::MeasuredTransfer row{.copy = transfer.kind == "copy",
+                               .ranks = transfer.ranks,
+                               .bytes = transfer.bytes,
+                               .variant = "given"};
+    const auto kind = std::ranges::find_if(
+        kCollectives, [&](cost::Collective each) { return cost::name_of(each) == transfer.kind; });
+    if (kind == std::end(kCollectives) && !row.copy) {
+        throw UsageError(
+            fmt::format("transfer '{}': unknown. Say copy, all-reduce, all-gather, "
+                        "reduce-scatter, all-to-all, broadcast, reduce, scatter or "
+                        "gather.",
+                        transfer.kind));
+    }
+    if (!row.copy) row.kind = *kind;
+    if (transfer.ranks < 2 || transfer.bytes <= Bytes{} || transfer.time <= Time{}) {
+        throw UsageError(fmt::format(
+            "{} among {} ranks, {} in {}: expected at least 2 ranks, and bytes and time > 0.",
+            transfer.kind, transfer.ranks, to_text(transfer.bytes), to_text(transfer.time)));
+    }
+    row.time.median = row.time.lower = row.time.upper = transfer.time;
+    row.time.date = date;
+    row.time.versions = "given";
+    return row;
 }
 
 /// Row by row as --export-works wrote it.
@@ -257,6 +288,15 @@ ImportReport write_costs(const Model& model, const Machine& machine, const PlanO
             "costs: of no work the function says what it takes. Return a time for some.");
     }
     return api::add_to(database, "costs", wanted, imported);
+}
+
+void write_transfers(const Machine& machine, std::span<const TransferTime> transfers,
+                     const std::filesystem::path& database) {
+    const cost::DeviceKey device = api::only_key(machine.impl().machine);
+    const std::string today = cost::utc_date(std::time(nullptr));
+    std::vector<cost::MeasuredTransfer> rows;
+    for (const TransferTime& each : transfers) rows.push_back(api::measured_row(each, today));
+    cost::ProfileDatabase::create(database).add(device, rows);
 }
 
 }  // namespace partita

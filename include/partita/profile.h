@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,5 +75,20 @@ using WorkCosts = std::function<std::optional<Time>(const Work&)>;
 /// UsageError for a time that is not > 0.
 ImportReport write_costs(const Model& model, const Machine& machine, const PlanOptions& options,
                          const WorkCosts& costs, const std::filesystem::path& database);
+
+/// A copy or a collective among devices of a machine, as somebody measured it.
+struct TransferTime {
+    std::string kind;  ///< "copy", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", ...
+    int ranks = 2;     ///< of a copy 2
+    /// Of all-reduce, broadcast and reduce the buffer; of all-gather, reduce-scatter, scatter and
+    /// gather the whole one; of all-to-all that of one rank; of a copy the message.
+    Bytes bytes;
+    Time time;  ///< > 0, of the slowest rank
+};
+
+/// Adds rows to the database, for all machines with such devices. Throws UsageError for an unknown kind,
+/// a number that cannot be, and a machine whose devices are of several kinds.
+void write_transfers(const Machine& machine, std::span<const TransferTime> transfers,
+                     const std::filesystem::path& database);
 
 }  // namespace partita

@@ -138,6 +138,38 @@ void bind_import(nb::module_& m) {
         .def("__repr__", [](const Work& work) {
             return fmt::format("<partita.Work {}: {}>", work.text, to_text(work.predicted));
         });
+    nb::class_<TransferTime>(m, "TransferTime",
+                             "A copy or a collective among devices, as somebody measured it.")
+        .def(
+            "__init__",
+            [](TransferTime* time, std::string kind, int ranks, std::int64_t bytes,
+               double seconds) {
+                constexpr double kMilliseconds = 1e3;
+                new (time) TransferTime{.kind = std::move(kind),
+                                        .ranks = ranks,
+                                        .bytes = Bytes{bytes},
+                                        .time = time_from_milliseconds(seconds * kMilliseconds)};
+            },
+            nb::arg("kind"), nb::arg("ranks"), nb::arg("bytes"), nb::arg("seconds"))
+        .def_ro("kind", &TransferTime::kind)
+        .def_ro("ranks", &TransferTime::ranks)
+        .def_prop_ro("bytes", &bytes_of<TransferTime, &TransferTime::bytes>,
+                     "Of all-reduce, broadcast and reduce the buffer; of all-gather, "
+                     "reduce-scatter, scatter and gather the whole one; of all-to-all that of one "
+                     "rank; of a copy the message.")
+        .def_prop_ro("seconds", &seconds_of<TransferTime, &TransferTime::time>)
+        .def("__repr__", [](const TransferTime& time) {
+            return fmt::format("<partita.TransferTime {} among {}, {}: {}>", time.kind, time.ranks,
+                               to_text(time.bytes), to_text(time.time));
+        });
+    m.def(
+        "write_transfers",
+        [](const Machine& machine, const std::vector<TransferTime>& transfers,
+           const std::filesystem::path& database) {
+            write_transfers(machine, transfers, database);
+        },
+        nb::arg("machine"), nb::arg("transfers"), nb::arg("database"),
+        "Adds rows to a profile database, for all machines with such devices.");
     m.def("write_costs", &write_costs_of, nb::arg("model"), nb::arg("machine"), nb::arg("costs"),
           nb::arg("database"), nb::arg("options"));
 }

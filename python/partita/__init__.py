@@ -28,9 +28,11 @@ from partita._core import (
     SearchResult,
     TensorLayout,
     TensorPart,
+    TransferTime,
     UsageError,
     Work,
     searchers,
+    write_transfers,
 )
 from partita.search import import_times, options, plan, price, write_costs
 
@@ -50,6 +52,7 @@ __all__ = [
     "SearchResult",
     "TensorLayout",
     "TensorPart",
+    "TransferTime",
     "UsageError",
     "Work",
     "import_times",
@@ -58,4 +61,5 @@ __all__ = [
     "price",
     "searchers",
     "write_costs",
+    "write_transfers",
 ]

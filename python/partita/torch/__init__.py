@@ -25,6 +25,7 @@ import torch.utils._pytree as pytree
 from torch import nn as _nn
 
 import partita
+from partita.torch import messages
 from partita.torch.capture import Captured, autocasting, capture
 from partita.torch.comparison import Measured, as_table, measure
 from partita.torch.parallel import ParallelModule
@@ -195,6 +196,10 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
     and, unless mode="inference", backward, after two steps that do not count. A plan for devices of
     other sizes than a rank has here is priced by what is between the measured sizes.
 
+    Where there is a process group of several ranks, a collective call: all run the step at the same time,
+    then measure what they take to send each other what plans have them send. Rank 0 writes the database;
+    each gets a report of its own operators.
+
     The module keeps its values but for buffers that its forward updates; gradients are dropped.
     """
     trains = options.get("mode", "training") == "training"
@@ -215,11 +220,20 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
     with torch.profiler.profile(activities=activities, record_shapes=True) as measured:
         for _ in range(steps):
             step()
+    ranks = _dist.get_world_size() if _dist.is_initialized() else 1
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "trace.json")
         measured.export_chrome_trace(file)
-        return import_trace(file, module, args, kwargs, machine=machine, database=database,
-                            unbatched=unbatched, precision=precision, **options)
+        is_first = ranks == 1 or _dist.get_rank() == 0
+        into = database if is_first else os.path.join(folder, "profile.sqlite")
+        report = import_trace(file, module, args, kwargs, machine=machine, database=into,
+                              unbatched=unbatched, precision=precision, **options)
+    if ranks > 1:
+        times = messages.measure()
+        if is_first:
+            partita.write_transfers(_machine(machine), times, os.fspath(database))
+        _dist.barrier()  # now it is there
+    return report
 
 
 def load(module: _nn.Module, args: tuple, plan: str | os.PathLike | partita.Plan,

@@ -6,7 +6,7 @@ import copy
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,19 @@ def _ddp(module: nn.Module) -> nn.Module:
 def _fsdp(module: nn.Module) -> nn.Module:
     """Each child of a list is gathered by itself, as FSDP2's tutorial does with layers."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    for each in module.modules():
-        if isinstance(each, (nn.ModuleList, nn.Sequential)):
-            for layer in each:
-                if any(True for _ in layer.parameters()):
-                    fully_shard(layer, mesh=mesh)
+    for layer in _layers(module):
+        fully_shard(layer, mesh=mesh)
     return fully_shard(module, mesh=mesh)
+
+
+def _layers(module: nn.Module) -> Iterator[nn.Module]:
+    """What is in lists, but in no list within them."""
+    is_list = isinstance(module, (nn.ModuleList, nn.Sequential))
+    for child in module.children():
+        if not is_list:
+            yield from _layers(child)
+        elif any(True for _ in child.parameters()):
+            yield child
 
 
 WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {"ddp": _ddp, "fsdp": _fsdp}

@@ -5,12 +5,12 @@ backward of its own.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import torch
 
 from partita.torch.exchange import Traffic, finished
-from partita.torch.programs import Environment, Step
+from partita.torch.programs import Environment, Run, Step
 from partita.torch.recompute import RecomputedSteps
 
 Steps = Sequence[Step | RecomputedSteps]
@@ -31,22 +31,16 @@ def parted(steps: Iterable[Step], passes: Mapping[str, int], made: Mapping[str, 
 
 
 class Chunk:
-    def __init__(self, steps: Steps, later: Iterable[str]) -> None:
+    def __init__(self, steps: Steps, later: Collection[str]) -> None:
         """later: keys that later chunks read."""
-        self.steps = steps
-        made: set[str] = set()
-        self._reads: dict[str, None] = {}
-        for step in steps:
-            self._reads.update(dict.fromkeys(key for key in step.reads() if key not in made))
-            made.update(step.makes())
-        self._kept = sorted(made.intersection(later))
+        self._steps = Run(steps, later)
+        self._kept = sorted(self._steps.made.intersection(later))
 
     def reads(self) -> list[str]:
-        return list(self._reads)
+        return list(self._steps.reads)
 
     def run(self, values: Environment, traffic: Traffic) -> None:
-        for step in self.steps:
-            step.run(values, traffic)
+        self._steps.run(values, traffic)
 
     def cut(self, values: Environment) -> tuple[Environment, list[tuple[torch.Tensor, torch.Tensor]]]:
         """What later chunks find of it, and (what it made, what has the gradient)."""

@@ -2,8 +2,9 @@
 """What one rank does of a plan: which operands it fetches, which parts it runs."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
+from typing import Any
 
 import torch
 
@@ -75,6 +76,32 @@ class Step:
             results = (results,)
         for name, result in zip(self.op.results, results, strict=True):
             values[name] = result
+
+
+class Run:
+    """Steps that run one after the other; what none behind needs is let go of at once."""
+
+    def __init__(self, steps: Iterable[Any], later: Collection[str]) -> None:
+        """steps: with reads(), makes() and run() as Step has. later: keys that are read behind them."""
+        self.steps = list(steps)
+        self.reads: dict[str, None] = {}  # keys of what is there before
+        made: set[str] = set()
+        for step in self.steps:
+            self.reads.update(dict.fromkeys(key for key in step.reads() if key not in made))
+            made.update(step.makes())
+        self.made = made
+        needed = set(later)
+        self._last: list[list[str]] = []
+        for step in reversed(self.steps):
+            ended = {*step.reads(), *step.makes()} - needed
+            needed |= ended
+            self._last.insert(0, sorted(ended))
+
+    def run(self, values: Environment, traffic: Traffic) -> None:
+        for step, ended in zip(self.steps, self._last, strict=True):
+            step.run(values, traffic)
+            for key in ended:
+                values.pop(key, None)
 
 
 class Programs:

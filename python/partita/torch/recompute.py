@@ -19,7 +19,7 @@ from partita import _core
 from partita.torch.builder import Numbers
 from partita.torch.capture import Captured
 from partita.torch.exchange import Traffic
-from partita.torch.programs import Environment, Step
+from partita.torch.programs import Environment, Run, Step
 
 Units = dict[str, int]  # of ops, by name; those that are in none are missing
 
@@ -91,22 +91,16 @@ class RecomputedSteps:
         """later: keys that are read behind them. differentiable: tensors. changed: keys of what an
         iteration changes in place."""
         self.numbers = numbers
-        self._steps, self._changed = steps, changed
-        made: dict[str, str] = {}  # keys, and the tensors that they stand for
-        read: dict[str, None] = {}
-        for step in steps:
-            read.update(dict.fromkeys(key for key in step.reads() if key not in made))
-            made.update({key: key for key in step.makes()})
-            made.update({fetch.key: fetch.tensor for fetch in step.fetches})
-        self._inputs = list(read)
-        self._outputs = [key for key in made if key in later]
-        self.differentiable = [made[key] in differentiable for key in self._outputs]
+        self._steps, self._changed = Run(steps, later), changed
+        self._inputs = list(self._steps.reads)
+        self._outputs = sorted(self._steps.made.intersection(later))
+        tensor_of = {fetch.key: fetch.tensor for step in steps for fetch in step.fetches}
+        self.differentiable = [tensor_of.get(key, key) in differentiable for key in self._outputs]
 
     def made(self, inputs: Sequence[torch.Tensor | None],
              traffic: Traffic) -> list[torch.Tensor | None]:
         values: Environment = dict(zip(self._inputs, inputs, strict=True))
-        for step in self._steps:
-            step.run(values, traffic)
+        self._steps.run(values, traffic)
         return [values.get(key) for key in self._outputs]
 
     def reads(self) -> list[str]:

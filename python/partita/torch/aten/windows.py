@@ -15,9 +15,12 @@ from partita.torch.builder import Builder, Part, Value
 
 
 def _window(part: Part, x: torch.Tensor, kernel: Sequence[int], strides: Sequence[int],
-            pads: Sequence[int], dilations: Sequence[int], fill: float) -> torch.Tensor:
-    """What the part reads, with its padding."""
+            pads: Sequence[int], dilations: Sequence[int],
+            fill: float) -> tuple[torch.Tensor, list[int]]:
+    """What the part reads, and by how much the kernel has to pad it at both ends of each dim. What is to
+    be padded at one end alone is padded here, which takes a copy."""
     padding: list[int] = []
+    of_kernel = []
     for axis, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
         dim = axis + 2
         (begin, end), = part.results[0][dim]
@@ -25,8 +28,10 @@ def _window(part: Part, x: torch.Tensor, kernel: Sequence[int], strides: Sequenc
         first, last = begin * s - p, (end - 1) * s - p + (k - 1) * d + 1
         low, high = max(first, held), min(last, held_end)
         x = x.narrow(dim, low - held, high - low)
-        padding = [low - first, last - high, *padding]
-    return F.pad(x, padding, value=fill) if any(padding) else x
+        both = low - first if low - first == last - high else 0
+        of_kernel.append(both)
+        padding = [low - first - both, last - high - both, *padding]
+    return (F.pad(x, padding, value=fill) if any(padding) else x), of_kernel
 
 
 def _spread(values: Sequence[int] | int, count: int) -> list[int]:
@@ -55,9 +60,9 @@ def _conv(b: Builder, x: Value, weight: Value, bias: Value | None = None, stride
 
     def run(part: Part, x: torch.Tensor, weight: torch.Tensor,
             bias: torch.Tensor | None = None) -> torch.Tensor:
-        x = _window(part, x, kernel, strides, pads, dilations, 0)
+        x, left = _window(part, x, kernel, strides, pads, dilations, 0)
         local_groups = 1 if groups == 1 else x.shape[1] // weight.shape[1]
-        return function(x, weight, bias, strides, 0, dilations, local_groups)
+        return function(x, weight, bias, strides, left, dilations, local_groups)
 
     operands = [x, weight] + ([bias] if bias is not None else [])
     return one(b, "Conv", operands, run,
@@ -101,8 +106,8 @@ def _max_pool(b: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any 
     strides = _spread(stride, 2) if stride else kernel
 
     def run(part: Part, x: torch.Tensor) -> torch.Tensor:
-        x = _window(part, x, kernel, strides, pads, dilations, -math.inf)
-        return F.max_pool2d(x, kernel, strides, 0, dilations)
+        x, left = _window(part, x, kernel, strides, pads, dilations, -math.inf)
+        return F.max_pool2d(x, kernel, strides, left, dilations)
 
     return one(b, "MaxPool", [x], run,
                 attributes={"kernel_shape": kernel, "strides": strides, "pads": pads * 2,
@@ -111,7 +116,8 @@ def _max_pool(b: Builder, x: Value, kernel: Any, stride: Any = (), padding: Any 
 
 def _average(b: Builder, x: Value, kernel: list[int], strides: list[int], pads: list[int]) -> Value:
     def run(part: Part, x: torch.Tensor) -> torch.Tensor:
-        return F.avg_pool2d(_window(part, x, kernel, strides, pads, [1, 1], 0), kernel, strides)
+        x, left = _window(part, x, kernel, strides, pads, [1, 1], 0)
+        return F.avg_pool2d(x, kernel, strides, left)
 
     return one(b, "AveragePool", [x], run,
                 attributes={"kernel_shape": kernel, "strides": strides, "pads": pads * 2,

@@ -425,6 +425,24 @@ def test_what_the_profiler_measures_prices_the_plan(name, tmp_path):
     ranks.run(1, _profiled, case_of(name), tmp_path / "profile.sqlite")
 
 
+def _messages(case: Case, database: pathlib.Path) -> tuple[int, set[str], list[str]]:
+    report = partita.torch.profile(case.module, case.args, machine="cpu:1", database=database, steps=2)
+    assert report.found > 0
+    plan = partita.plan(case.model, partita.Machine.load("cpu:2"), strategy="dp=2,zero=0", evaluations=5,
+                        profile=database, **case.options()).plan
+    return (len(partita.torch.messages.measure(repetitions=1)),
+            {each.algorithm for each in plan.collectives}, plan.verify(case.model, database))
+
+
+def test_what_ranks_send_prices_the_plan(tmp_path):
+    for measured, algorithms, faults in ranks.run(2, _messages, case_of("mlp"), tmp_path / "p.sqlite"):
+        assert measured == 5 * 9  # sizes, and kinds of two ranks
+        assert algorithms == {"library"} and faults == []
+    with pytest.raises(partita.UsageError, match="'all-to-none'.*all-to-all"):
+        partita.write_transfers(partita.Machine.load("cpu:2"), [
+            partita.TransferTime("all-to-none", 2, 4, 1e-3)], tmp_path / "p.sqlite")
+
+
 def _traced(case: Case, file: pathlib.Path) -> None:
     with torch.profiler.profile(record_shapes=True) as measured:
         case.module(*case.args)

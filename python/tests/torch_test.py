@@ -277,6 +277,17 @@ def test_autocast_is_planned_and_computes_the_same(name):
                            for seed in range(draws(2))})
 
 
+def test_precision_that_autocast_does_not_know_is_refused():
+    case = case_of("mlp")
+    with pytest.raises(partita.UsageError, match="'fp8'.*bf16"):
+        partita.torch.plan(case.module, case.args, machine="cpu:1", precision="fp8")
+    module = copy.deepcopy(case.module).to("meta")
+    args = tuple(each.to("meta") for each in case.args)
+    with pytest.raises(partita.UsageError, match="'meta'"):
+        partita.torch.plan(module, args, machine="cpu:1", precision="bf16")
+    assert partita.torch.plan(module, args, machine="cpu:1", evaluations=3).plan.value > 0
+
+
 def test_forms_of_parallelism_do_autocast():
     case, machine = case_of("gpt", torch.bfloat16), partita.Machine.load("cpu:4")
     plans = {}

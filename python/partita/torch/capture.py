@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,10 +175,15 @@ def capture(module: nn.Module, args: tuple = (), kwargs: dict | None = None,
     return captured
 
 
-def autocasting(module: nn.Module, dtype: torch.dtype | None) -> torch.autocast:
+def autocasting(module: nn.Module, dtype: torch.dtype | None) -> AbstractContextManager:
     """The context in which the module runs as it was captured; None: off."""
-    devices = {each.device.type for each in module.parameters()} or {"cpu"}
-    return torch.autocast(min(devices), dtype or torch.bfloat16, enabled=dtype is not None)
+    if dtype is None:
+        return nullcontext()
+    device = min({each.device.type for each in module.parameters()} or {"cpu"})
+    if not torch.amp.is_autocast_available(device):
+        raise _core.UsageError(f"precision: torch has no autocast for parameters on '{device}'. Move the "
+                               "module to the CPU first.")
+    return torch.autocast(device, dtype)
 
 
 def _capture(module: nn.Module, args: tuple, kwargs: dict, unbatched: Sequence[str],

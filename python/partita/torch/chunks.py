@@ -31,9 +31,9 @@ def parted(steps: Iterable[Step], passes: Mapping[str, int], made: Mapping[str, 
 
 
 class Chunk:
-    def __init__(self, steps: Steps, later: Collection[str]) -> None:
-        """later: keys that later chunks read."""
-        self._steps = Run(steps, later)
+    def __init__(self, steps: Steps, later: Collection[str], last: Collection[str]) -> None:
+        """later: keys that later chunks read; last: that are read behind all of them."""
+        self._steps = Run(steps, {*later, *last})
         self._kept = sorted(self._steps.made.intersection(later))
 
     def reads(self) -> list[str]:
@@ -81,3 +81,5 @@ class MicroBatch:
         gradients = [None if leaf is None else torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
                      for _, leaf in roots]
         torch.autograd.backward([value for value, _ in roots], gradients)
+        if not self._roots:
+            self._found.clear()

@@ -104,12 +104,14 @@ class ParallelModule(nn.Module):
             parts = chunks.parted(steps, *_passes_by_name(captured, passes), self._stage, self._stages)
         elif not programs.flows_forward(stages):
             self._stage, self._stages = 0, 1  # micro-batches one after the other
-        later = {fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]}
+        last = {fetch.tensor for fetch in [*self._results, *(fetch for _, fetch in self._updates)]}
+        later: set[str] = set()
         made: list[Chunk] = []
         for part in reversed(parts):
-            chunk = Chunk(recompute.grouped(captured, part, units, later, programs.differentiable), later)
-            made.insert(0, chunk)
-            later.update(chunk.reads())
+            units_of_part = recompute.grouped(captured, part, units, last | later,
+                                              programs.differentiable)
+            made.insert(0, Chunk(units_of_part, later, last))
+            later.update(made[0].reads())
         return made
 
     def _is_interleaved(self, passes: list[int]) -> bool:

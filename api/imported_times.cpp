@@ -32,11 +32,6 @@ using Finding = cost::TracedWorks::Finding;
 constexpr std::string_view kWork = "work";
 constexpr std::string_view kTime = "time_us";
 constexpr double kPicosecondsPerMicrosecond = 1e6;
-constexpr cost::Collective kCollectives[] = {
-    cost::Collective::all_reduce, cost::Collective::all_gather, cost::Collective::reduce_scatter,
-    cost::Collective::all_to_all, cost::Collective::broadcast,  cost::Collective::reduce,
-    cost::Collective::scatter,    cost::Collective::gather};
-static_assert(std::size(kCollectives) == cost::kCollectiveCount);
 
 cost::DeviceKey only_key(const cost::Machine& machine) {
     const cost::Device& first = machine.device(0);
@@ -55,19 +50,24 @@ cost::MeasuredTransfer measured_row(const TransferTime& transfer, const std::str
                                .ranks = transfer.ranks,
                                .bytes = transfer.bytes,
                                .variant = "given"};
-    const auto kind = std::ranges::find_if(
-        kCollectives, [&](cost::Collective each) { return cost::name_of(each) == transfer.kind; });
-    if (kind == std::end(kCollectives) && !row.copy) {
+    bool known = row.copy;
+    for (int i = 0; i < cost::kCollectiveCount && !known; ++i) {
+        row.kind = static_cast<cost::Collective>(i);
+        known = cost::name_of(row.kind) == transfer.kind;
+    }
+    if (!known) {
         throw UsageError(
             fmt::format("transfer '{}': unknown. Say copy, all-reduce, all-gather, "
                         "reduce-scatter, all-to-all, broadcast, reduce, scatter or "
                         "gather.",
                         transfer.kind));
     }
-    if (!row.copy) row.kind = *kind;
-    if (transfer.ranks < 2 || transfer.bytes <= Bytes{} || transfer.time <= Time{}) {
+    const bool fits = transfer.ranks == 2 || (transfer.ranks > 2 && !row.copy);
+    if (!fits || transfer.bytes <= Bytes{} || transfer.time <= Time{}) {
         throw UsageError(fmt::format(
-            "{} among {} ranks, {} in {}: expected at least 2 ranks, and bytes and time > 0.",
+            "{} among {} ranks, {} in {}: expected at least 2 ranks (of a copy 2), and bytes and "
+            "time > "
+            "0.",
             transfer.kind, transfer.ranks, to_text(transfer.bytes), to_text(transfer.time)));
     }
     row.time.median = row.time.lower = row.time.upper = transfer.time;

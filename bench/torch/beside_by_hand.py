@@ -131,7 +131,6 @@ def _by_columns_and_rows(module: nn.Module) -> nn.Module:
             plan |= {f"blocks.{number}.0": column, f"blocks.{number}.2": row}
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     parallelize_module(module, mesh, plan)
-    # As users find out: what is no DTensor is the same on all ranks.
     return module
 
 

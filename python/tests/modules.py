@@ -288,6 +288,29 @@ class Masked(nn.Module):
         return F.mse_loss(self.second(torch.tanh(self.first(x)).masked_fill(mask, 0.0)), y)
 
 
+class ProductBlock(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).split(16, 2)
+        return x + torch.softmax(q @ k.transpose(1, 2) / 4, -1) @ v
+
+
+class Products(nn.Module):
+    """Blocks of attention that is written down: scores, softmax, a sum of values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.last = nn.ModuleList(ProductBlock() for _ in range(2)), nn.Linear(16, 4)
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = layer(x)
+        return F.mse_loss(self.last(x), y)
+
+
 def _words(*shape: int, below: int) -> torch.Tensor:
     return torch.randint(0, below, shape)
 
@@ -310,6 +333,7 @@ CASES = {
 }
 # Of single tests.
 OTHERS = {
+    "products": (Products, lambda: (torch.randn(4, 8, 16), torch.randn(4, 8, 4))),
     "deep": (lambda: Gpt(layers=8), lambda: (_words(8, 16, below=96), _words(8, 16, below=96))),
 }
 

@@ -299,6 +299,20 @@ def test_forms_of_parallelism_do_autocast():
     _check_mixed(case, 4, plans)
 
 
+@pytest.mark.parametrize("choice", ["selective", "auto"])
+def test_other_choices_recompute(choice):
+    case, machine = case_of("products"), partita.Machine.load("cpu:2")
+    options = dict(recompute=choice, strategy="dp=2", micro_batches=1, evaluations=20, **case.options())
+    if choice == "auto":  # the search recomputes what does not fit otherwise
+        whole = partita.plan(case.model, machine, **{**options, "recompute": "none"}).plan
+        peak = max(each.memory for each in whole.devices)
+        options["memory_limit"] = str(int(0.97 * peak))
+    plan = partita.plan(case.model, machine, **options).plan
+    assert plan.recomputed(case.model)
+    for loss, gradients in ranks.run(2, _step, case, machine, plan):
+        assert loss < TOLERANCE and gradients < TOLERANCE
+
+
 def _kept(case: Case, machine: partita.Machine, plan: partita.Plan) -> int:
     """Bytes that a forward keeps for its backward."""
     parallel = case.planned(machine, plan).apply(case.module)

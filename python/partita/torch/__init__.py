@@ -114,12 +114,16 @@ def _options(captured: Captured, options: dict[str, Any]) -> dict[str, Any]:
 _AUTOCAST = {None: None, "fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def _captured(module: _nn.Module, args: tuple, kwargs: dict[str, Any] | None,
-              unbatched: Sequence[str], precision: str | None) -> Captured:
+def _autocast(precision: str | None) -> torch.dtype | None:
     if precision not in _AUTOCAST:
         raise partita.UsageError(f"precision: '{precision}' is nothing that torch.autocast does. Say bf16, "
                                  "fp16 or fp32; parameters are kept as the module has them.")
-    return capture(module, args, kwargs, unbatched, _AUTOCAST[precision])
+    return _AUTOCAST[precision]
+
+
+def _captured(module: _nn.Module, args: tuple, kwargs: dict[str, Any] | None,
+              unbatched: Sequence[str], precision: str | None) -> Captured:
+    return capture(module, args, kwargs, unbatched, _autocast(precision))
 
 
 def _machine(machine: str | partita.Machine) -> partita.Machine:
@@ -202,11 +206,11 @@ def profile(module: _nn.Module, args: tuple = (), kwargs: dict[str, Any] | None 
 
     The module keeps its values but for buffers that its forward updates; gradients are dropped.
     """
-    trains = options.get("mode", "training") == "training"
+    trains, autocast = options.get("mode", "training") == "training", _autocast(precision)
 
     def step() -> None:
         with torch.set_grad_enabled(trains):
-            with autocasting(module, _AUTOCAST[precision]):
+            with autocasting(module, autocast):
                 results = pytree.tree_leaves(module(*args, **(kwargs or {})))
             if trains:
                 sum(each.sum() for each in results if each.requires_grad).backward()

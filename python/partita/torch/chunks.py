@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import torch
 
 from partita.torch.exchange import Traffic, finished
-from partita.torch.programs import Environment, Run, Step
+from partita.torch.programs import Environment, Step, StepSequence
 from partita.torch.recompute import RecomputedSteps
 
 Steps = Sequence[Step | RecomputedSteps]
@@ -33,7 +33,7 @@ def parted(steps: Iterable[Step], passes: Mapping[str, int], made: Mapping[str, 
 class Chunk:
     def __init__(self, steps: Steps, later: Collection[str], last: Collection[str]) -> None:
         """later: keys that later chunks read; last: that are read behind all of them."""
-        self._steps = Run(steps, {*later, *last})
+        self._steps = StepSequence(steps, {*later, *last})
         self._kept = sorted(self._steps.made.intersection(later))
 
     def reads(self) -> list[str]:

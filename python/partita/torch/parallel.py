@@ -24,7 +24,6 @@ from partita.torch.programs import Environment, Programs, Step
 from partita.torch.regions import Window
 from partita.torch.schedule import passes_of, stages_of, turns
 
-
 Fetched = torch.Tensor | Narrow | None  # a parameter as its readers get it
 
 
@@ -108,9 +107,8 @@ class ParallelModule(nn.Module):
         later: set[str] = set()
         made: list[Chunk] = []
         for part in reversed(parts):
-            units_of_part = recompute.grouped(captured, part, units, last | later,
-                                              programs.differentiable)
-            made.insert(0, Chunk(units_of_part, later, last))
+            grouped = recompute.grouped(captured, part, units, last | later, programs.differentiable)
+            made.insert(0, Chunk(grouped, later, last))
             later.update(made[0].reads())
         return made
 

@@ -78,7 +78,7 @@ class Step:
             values[name] = result
 
 
-class Run:
+class StepSequence:
     """Steps that run one after the other; what none behind needs is let go of at once."""
 
     def __init__(self, steps: Iterable[Any], later: Collection[str]) -> None:

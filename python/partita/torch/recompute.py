@@ -19,7 +19,7 @@ from partita import _core
 from partita.torch.builder import Numbers
 from partita.torch.capture import Captured
 from partita.torch.exchange import Traffic
-from partita.torch.programs import Environment, Run, Step
+from partita.torch.programs import Environment, Step, StepSequence
 
 Units = dict[str, int]  # of ops, by name; those that are in none are missing
 
@@ -91,7 +91,7 @@ class RecomputedSteps:
         """later: keys that are read behind them. differentiable: tensors. changed: keys of what an
         iteration changes in place."""
         self.numbers = numbers
-        self._steps, self._changed = Run(steps, later), changed
+        self._steps, self._changed = StepSequence(steps, later), changed
         self._inputs = list(self._steps.reads)
         self._outputs = sorted(self._steps.made.intersection(later))
         tensor_of = {fetch.key: fetch.tensor for step in steps for fetch in step.fetches}

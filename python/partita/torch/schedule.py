@@ -54,8 +54,8 @@ def turns(schedule: str, micro_batches: int, stage: int, stages: int, chunks: in
     each group through all chunks before the next one starts."""
     count, behind = micro_batches * chunks, stages - 1 - stage
     ahead = {"gpipe": count if stages > 1 else 0, "eager-1f1b": 2 * behind,
-             "interleaved": 2 * behind + (chunks - 1) * stages if chunks > 1 else behind}.get(schedule, behind)
-    ahead = min(count, ahead)
+             "interleaved": 2 * behind + (chunks - 1) * stages if chunks > 1 else behind}
+    ahead = min(count, ahead.get(schedule, behind))
 
     def turn(is_forward: bool, number: int) -> Turn:
         group, within = divmod(number, stages * chunks)
@@ -64,6 +64,6 @@ def turns(schedule: str, micro_batches: int, stage: int, stages: int, chunks: in
 
     for number in range(count + ahead):
         if number < count:
-            yield turn(True, number) if chunks > 1 else Turn(True, number)
+            yield turn(True, number)
         if number >= ahead:
-            yield turn(False, number - ahead) if chunks > 1 else Turn(False, number - ahead)
+            yield turn(False, number - ahead)

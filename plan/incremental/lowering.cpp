@@ -163,17 +163,19 @@ void IncrementalLowering::look_up() {
 void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
     for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
         const OpLayouts& layouts = layouts_.of(op, m);
-        for (const std::int32_t device : layouts.devices) {
-            const auto c = static_cast<std::size_t>(problem_.prices().device_class(device));
-            const auto row = static_cast<std::size_t>(compute_row(device));
-            for (const Pass pass : rows().passes()) {
-                if (!exists({op, m, pass})) continue;
+        for (const Pass pass : rows().passes()) {
+            if (!exists({op, m, pass})) continue;
+            for (const std::int32_t device : layouts.devices) {
+                const auto c = static_cast<std::size_t>(problem_.prices().device_class(device));
                 const std::int64_t time = layouts.time(pass, c).raw();
-                add_load(row, sign * time);
+                add_load(static_cast<std::size_t>(compute_row(device)), sign * time);
                 work_ += Int128{sign} * time;
             }
-            const auto& given = graph_.op(op).given;
-            if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
+        }
+        const auto& given = graph_.op(op).given;
+        if (!given) continue;
+        for (const std::int32_t device : layouts.devices) {
+            most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
         }
     }
 }

@@ -49,12 +49,11 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
-    for (const TaskRef ref : tensors_[row].tasks->predecessors[task]) {
-        list_.add_predecessor(resolved(row, ref));
-    }
-    if (clip_slot_ >= 0 && tensors_[row].tasks->tasks[task].kind == TaskKind::update)
+    const TensorTasks& tasks = *tensors_[row].tasks;
+    for (const TaskRef ref : tasks.predecessors[task]) list_.add_predecessor(resolved(row, ref));
+    if (clip_slot_ >= 0 && tasks.tasks[task].kind == TaskKind::update)
         list_.add_predecessor(clip_slot_);
-    if (!tensors_[row].tasks->fetches && !reduction_limits_.any()) return;
+    if (!tasks.fetches && !reduction_limits_.any()) return;
     const CommunicationWait first{.row = row, .task = task, .before = -1};
     for (auto it = std::ranges::lower_bound(waits_, first);
          it != waits_.end() && it->row == row && it->task == task; ++it) {
@@ -73,8 +72,8 @@ void IncrementalLowering::emit_block(std::size_t block) {
     const Slot first = first_slot(block);
     const std::int32_t schedule_key = block_order().of(of.op, of.micro_batch, of.pass);
     const std::optional<PartBlock> before = layouts_.before(of);
+    const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
     for (int part = 0; part < parts; ++part) {
-        const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         for (const EventId& find : finds_[block]) {

@@ -8,16 +8,23 @@ namespace partita::plan {
 void SlotList::clear() {
     tasks_.clear();
     predecessor_ends_.clear();
-    predecessors_.clear();
-    of_next_.clear();
+    predecessor_count_ = 0;
+}
+
+void SlotList::grow() {
+    constexpr std::size_t kLeast = 64;
+    predecessors_.resize(std::max(kLeast, 2 * predecessor_count_));
 }
 
 void SlotList::add(const SlotTask& task) {
-    std::sort(of_next_.begin(), of_next_.end());
-    const auto end = std::unique(of_next_.begin(), of_next_.end());
-    predecessors_.insert(predecessors_.end(), of_next_.begin(), end);
-    of_next_.clear();
-    predecessor_ends_.push_back(predecessors_.size());
+    const std::size_t begin = predecessor_ends_.empty() ? 0 : predecessor_ends_.back();
+    if (predecessor_count_ > begin + 1) {
+        Slot* const first = predecessors_.data() + begin;
+        Slot* const end = predecessors_.data() + predecessor_count_;
+        std::sort(first, end);
+        predecessor_count_ = begin + static_cast<std::size_t>(std::unique(first, end) - first);
+    }
+    predecessor_ends_.push_back(predecessor_count_);
     tasks_.push_back(task);
 }
 

@@ -80,7 +80,7 @@ private:
     [[nodiscard]] bool hulls_overlap(DimNumbers a, DimNumbers b) const;
     std::int32_t common_of_holed(std::int32_t a, std::int32_t b);
     std::int32_t common_positions(std::int32_t a, std::int32_t b);
-    [[nodiscard]] bool is_run(std::int32_t outer, std::int32_t inner) const;
+    static bool is_run(const Line& outer, const Line& inner);
 
     std::vector<graph::Region> regions_;
     std::vector<std::int64_t> volumes_;

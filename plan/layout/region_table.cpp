@@ -141,24 +141,25 @@ bool RegionTable::contains(std::int32_t outer, std::int32_t inner) const {
     return true;
 }
 
-/// Are there none of `outer` between those of `inner`?
-bool RegionTable::is_run(std::int32_t outer, std::int32_t inner) const {
-    const Line& of = line(inner);
-    if (of.is_range()) return true;
+/// Are there none of `outer` between those of `inner`, which has holes?
+bool RegionTable::is_run(const Line& outer, const Line& inner) {
     std::int64_t between = 0;
-    for (const Range range : line(outer).positions) {
-        const std::int64_t begin = std::max(range.begin, of.hull.begin);
-        between += std::max<std::int64_t>(0, std::min(range.end, of.hull.end) - begin);
+    for (const Range range : outer.positions) {
+        const std::int64_t begin = std::max(range.begin, inner.hull.begin);
+        between += std::max<std::int64_t>(0, std::min(range.end, inner.hull.end) - begin);
     }
-    return between == of.count;
+    return between == inner.count;
 }
 
 bool RegionTable::is_contiguous(std::int32_t outer, std::int32_t inner) const {
+    if (outer == inner) return true;
     const DimNumbers all = dims(outer);
     const DimNumbers some = dims(inner);
     bool whole = true;  // all dims so far
     for (std::size_t i = some.size(); i-- > 0;) {
-        if (whole ? !is_run(all[i], some[i]) : line(some[i]).count > 1) return false;
+        const Line& of = line(some[i]);
+        const bool runs = whole ? of.is_range() || is_run(line(all[i]), of) : of.count <= 1;
+        if (!runs) return false;
         whole = whole && some[i] == all[i];
     }
     return true;

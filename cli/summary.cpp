@@ -38,8 +38,8 @@ std::string shape_text(const graph::Shape& shape) {
 }
 
 /// Ops, busy time and memory.
-std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
-                         const plan::Evaluation& evaluation, Time whole, std::size_t most) {
+FoldedTable device_table(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Evaluation& evaluation, Time whole) {
     FoldedTable table({{.title = "device"},
                        {.title = "ops", .align = Align::right},
                        {.title = "busy", .align = Align::right},
@@ -58,11 +58,11 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
                    to_text(capacity), percent(use.memory / capacity)},
                   use.busy.raw());
     }
-    return table.to_text(most, "less busy device");
+    return table;
 }
 
-std::string memory_table(const plan::Problem& problem,
-                         const std::vector<plan::MemoryByKind>& memory, std::size_t most) {
+FoldedTable memory_table(const plan::Problem& problem,
+                         const std::vector<plan::MemoryByKind>& memory) {
     std::vector<plan::MemoryKind> held;
     for (const plan::MemoryKind kind : plan::kMemoryKinds) {
         const bool any =
@@ -81,7 +81,7 @@ std::string memory_table(const plan::Problem& problem,
         table.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells),
                   memory[d].total().raw());
     }
-    return table.to_text(most, "less full device");
+    return table;
 }
 
 }  // namespace
@@ -205,15 +205,16 @@ std::string devices_text(const plan::Problem& problem, const plan::Strategy& str
     constexpr std::array kRows = {Rows{24, 24, 24}, Rows{12, 12, 12}, Rows{8, 8, 8}, Rows{8, 4, 8},
                                   Rows{4, 2, 8},    Rows{2, 1, 8},    Rows{3, 2, 6}, Rows{2, 2, 5},
                                   Rows{2, 1, 4},    Rows{2, 1, 2}};
+    const FoldedTable devices = device_table(problem, strategy, priced.evaluation, whole);
+    const FoldedTable memory = memory_table(problem, priced.memory);
+    const DevicePicture picture =
+        priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
+                        : load_picture(problem, priced.evaluation, terminal);
     std::string text;
     for (const Rows& rows : kRows) {
-        text =
-            '\n' + device_table(problem, strategy, priced.evaluation, whole, rows.devices) + '\n';
-        if (!priced.memory.empty())
-            text += memory_table(problem, priced.memory, rows.memory) + '\n';
-        text += priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline,
-                                                   terminal, rows.picture)
-                                : load_picture(problem, priced.evaluation, terminal, rows.picture);
+        text = '\n' + devices.to_text(rows.devices, "less busy device") + '\n';
+        if (!priced.memory.empty()) text += memory.to_text(rows.memory, "less full device") + '\n';
+        text += picture.text(rows.picture);
         if (std::cmp_less_equal(std::ranges::count(text, '\n'), most_lines)) break;
     }
     return text;

@@ -35,69 +35,6 @@ std::string labelled(std::string_view label, std::string_view picture) {
     return text.append(picture);
 }
 
-/// A row per device; those that look the same share one, wherever they are.
-class Rows {
-public:
-    explicit Rows(Time whole) : whole_(whole) {}
-
-    /// `count` devices, of which one is named, with what stands behind the name.
-    void add(const std::string& name, std::string text, Time busy, std::int32_t count) {
-        if (busy == Time{0}) {
-            idle_ += count;
-            return;
-        }
-        const auto [known, is_new] = by_text_.emplace(std::move(text), rows_.size());
-        if (is_new) {
-            rows_.push_back({name, known->first, 0});
-            busy_.push_back(busy.raw());
-        }
-        rows_[known->second].count += count;
-    }
-
-    /// The `most` busiest (of equals the first) in their order, and how many others there are.
-    [[nodiscard]] std::string text(std::size_t most) const {
-        const std::vector<std::size_t> shown = largest(busy_, most);
-        std::string text;
-        for (const std::size_t row : shown) {
-            const Row& of = rows_[row];
-            text += labelled(plan::label_of(of.name, of.count), of.text) + '\n';
-        }
-        return text + rest(shown);
-    }
-
-private:
-    struct Row {
-        std::string name;  ///< of the first device
-        std::string text;
-        std::int32_t count = 0;
-    };
-
-    /// "30 more devices up to 12 % busy, 4 devices without work", or "".
-    [[nodiscard]] std::string rest(const std::vector<std::size_t>& shown) const {
-        Time most;
-        std::int64_t working = 0;
-        for (std::size_t row = 0; row < rows_.size(); ++row) {
-            if (std::ranges::binary_search(shown, row)) continue;
-            working += rows_[row].count;
-            most = std::max(most, Time(busy_[row]));
-        }
-        std::string text;
-        if (working > 0) {
-            text = fmt::format("{} up to {} busy", count_of(working, "more device"),
-                               percent(most / whole_));
-        }
-        if (idle_ > 0)
-            text += (text.empty() ? "" : ", ") + count_of(idle_, "device") + " without work";
-        return text.empty() ? "" : "  " + text + "\n";
-    }
-
-    Time whole_;
-    std::vector<Row> rows_;
-    std::vector<std::int64_t> busy_;  ///< the same, in picoseconds
-    std::map<std::string, std::size_t> by_text_;
-    std::int64_t idle_ = 0;
-};
-
 /// Time spent per column, in picoseconds.
 class Columns {
 public:
@@ -143,10 +80,51 @@ std::string picture(const Columns& columns, double scale, bool unicode) {
 
 }  // namespace
 
-std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
-                             const plan::Timeline& timeline, const Terminal& terminal,
-                             std::size_t most_rows) {
-    if (timeline.makespan <= Time{0}) return "";
+void DevicePicture::add(const std::string& name, std::string text, Time busy, std::int32_t count) {
+    if (busy == Time{0}) {
+        idle_ += count;
+        return;
+    }
+    const auto [known, is_new] = by_text_.emplace(std::move(text), rows_.size());
+    if (is_new) {
+        rows_.push_back({name, known->first, 0});
+        busy_.push_back(busy.raw());
+    }
+    rows_[known->second].count += count;
+}
+
+std::string DevicePicture::text(std::size_t most_rows) const {
+    if (whole_ <= Time{0}) return "";
+    const std::vector<std::size_t> shown = largest(busy_, most_rows);
+    std::string text = title_;
+    for (const std::size_t row : shown) {
+        const Row& of = rows_[row];
+        text += labelled(plan::label_of(of.name, of.count), of.text) + '\n';
+    }
+    return text + rest(shown) + last_;
+}
+
+/// "30 more devices up to 12 % busy, 4 devices without work", or "".
+std::string DevicePicture::rest(const std::vector<std::size_t>& shown) const {
+    Time most;
+    std::int64_t working = 0;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+        if (std::ranges::binary_search(shown, row)) continue;
+        working += rows_[row].count;
+        most = std::max(most, Time(busy_[row]));
+    }
+    std::string text;
+    if (working > 0) {
+        text = fmt::format("{} up to {} busy", count_of(working, "more device"),
+                           percent(most / whole_));
+    }
+    if (idle_ > 0) text += (text.empty() ? "" : ", ") + count_of(idle_, "device") + " without work";
+    return text.empty() ? "" : "  " + text + "\n";
+}
+
+DevicePicture timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
+                               const plan::Timeline& timeline, const Terminal& terminal) {
+    if (timeline.makespan <= Time{0}) return {};
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 8;  // label, gaps, percentage
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
     std::vector<Columns> columns(timeline.busy.size(), Columns(timeline.makespan, width));
@@ -161,7 +139,9 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     }
 
     const auto per_column = picoseconds(timeline.makespan.raw() / static_cast<std::int64_t>(width));
-    Rows rows(timeline.makespan);
+    DevicePicture rows(fmt::format("timeline of {}, {} per column\n", to_text(timeline.makespan),
+                                   to_text(per_column)),
+                       timeline.makespan);
     const auto stands_for = plan::stands_for(tasks);
     for (std::size_t d = 0; d < columns.size(); ++d) {
         if (stands_for[d] == 0) continue;
@@ -171,30 +151,27 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
                              percent(busy / timeline.makespan)),
                  busy, stands_for[d]);
     }
-    std::string text = fmt::format("timeline of {}, {} per column\n", to_text(timeline.makespan),
-                                   to_text(per_column));
-    text += rows.text(most_rows);
     if (any_copy) {
         // What many links carry adds up: the busiest column is the darkest.
         double most = 1;
         for (std::size_t c = 0; c < width; ++c) most = std::max(most, copies.share(c));
         std::string line = labelled("communication", picture(copies, 1 / most, terminal.unicode));
         line.erase(line.find_last_not_of(' ') + 1);
-        text += line + '\n';
+        rows.set_last(line + '\n');
     }
-    return text;
+    return rows;
 }
 
-std::string load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
-                         const Terminal& terminal, std::size_t most_rows) {
-    if (evaluation.value <= Time{0}) return "";
+DevicePicture load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
+                           const Terminal& terminal) {
+    if (evaluation.value <= Time{0}) return {};
     constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 12;
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
     const std::string value = to_text(evaluation.value);
-    std::string text = plan::is_subgraph_latency(problem)
+    DevicePicture rows(plan::is_subgraph_latency(problem)
                            ? fmt::format("calls of each device, of a latency of {}\n", value)
-                           : fmt::format("load per sample, {} at most\n", value);
-    Rows rows(evaluation.value);
+                           : fmt::format("load per sample, {} at most\n", value),
+                       evaluation.value);
     for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
         const Time busy = evaluation.devices[d].busy;
         Columns bar(evaluation.value, width);
@@ -203,7 +180,7 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
                  fmt::format("{} {:>11}", picture(bar, 1, terminal.unicode), to_text(busy)), busy,
                  1);
     }
-    return text + rows.text(most_rows);
+    return rows;
 }
 
 }  // namespace partita::cli

@@ -12,7 +12,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "cli/console.h"
 #include "plan/evaluation/evaluator.h"
@@ -22,13 +25,44 @@
 
 namespace partita::cli {
 
-/// The `most_rows` busiest devices, and how many others there are. "" when nothing runs.
-std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
-                             const plan::Timeline& timeline, const Terminal& terminal,
-                             std::size_t most_rows);
+/// A row per device; those that look the same share one, wherever they are.
+class DevicePicture {
+public:
+    DevicePicture() = default;
+    /// Of something that takes `whole`.
+    DevicePicture(std::string title, Time whole) : title_(std::move(title)), whole_(whole) {}
+
+    /// `count` devices, of which one is named, with what stands behind the name.
+    void add(const std::string& name, std::string text, Time busy, std::int32_t count);
+    /// Below all of them.
+    void set_last(std::string line) { last_ = std::move(line); }
+
+    /// The `most_rows` busiest devices (of equals the first) in their order, and how many others
+    /// there are. "" when nothing runs.
+    [[nodiscard]] std::string text(std::size_t most_rows) const;
+
+private:
+    struct Row {
+        std::string name;  ///< of the first device
+        std::string text;
+        std::int32_t count = 0;
+    };
+    [[nodiscard]] std::string rest(const std::vector<std::size_t>& shown) const;
+
+    std::string title_;
+    Time whole_;
+    std::vector<Row> rows_;
+    std::vector<std::int64_t> busy_;  ///< the same, in picoseconds
+    std::map<std::string, std::size_t> by_text_;
+    std::int64_t idle_ = 0;
+    std::string last_;
+};
+
+DevicePicture timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
+                               const plan::Timeline& timeline, const Terminal& terminal);
 
 /// For evaluations without an order: one bar per device, its load beside the largest.
-std::string load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
-                         const Terminal& terminal, std::size_t most_rows);
+DevicePicture load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
+                           const Terminal& terminal);
 
 }  // namespace partita::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <span>
 #include <utility>
 
 #include "plan/folding/resource_classes.h"
@@ -25,9 +26,16 @@ public:
 
     /// False: it does not end in a few rounds.
     bool run() {
+        const std::vector<std::int32_t> sets = sets_in_use();
+        begin(sets);
         FoldingScratch scratch;
+        scratch.of_sets.resize(resource_sets_.resources().rows());
         for (int round = 0; round < kMostRounds; ++round) {
             for (std::size_t i = 0; i < lists_.size(); ++i) tell(i);
+            for (const std::int32_t set : sets) {
+                const auto s = static_cast<std::size_t>(set);
+                scratch.of_sets[s] = classes_.hash_of(resource_sets_.resources()[s]);
+            }
             for (TensorFolding& tensor : different_)
                 tensor.classify(resource_sets_, classes_, scratch);
             if (!classes_.part()) return true;
@@ -89,6 +97,30 @@ public:
 private:
     [[nodiscard]] std::int32_t representative(std::int32_t device) const {
         return representatives_[static_cast<std::size_t>(device)];
+    }
+
+    /// A partition that needs no look at the tasks themselves, to spare rounds that do: what these
+    /// do not tell apart uses sets of resources that are alike.
+    void begin(std::span<const std::int32_t> sets) {
+        bool finer = true;
+        for (int round = 0; finer && round < kMostRounds; ++round) {
+            for (std::size_t i = 0; i < lists_.size(); ++i) tell(i);
+            classes_.saw_sets(resource_sets_.resources(), sets);
+            finer = classes_.part();
+        }
+    }
+
+    [[nodiscard]] std::vector<std::int32_t> sets_in_use() const {
+        std::vector<bool> used(resource_sets_.resources().rows(), false);
+        for (const TensorFolding& tensor : different_) {
+            for (const Task& task : tensor.tasks())
+                used[static_cast<std::size_t>(task.resource_set)] = true;
+        }
+        std::vector<std::int32_t> sets;
+        for (std::size_t set = 0; set < used.size(); ++set) {
+            if (used[set]) sets.push_back(static_cast<std::int32_t>(set));
+        }
+        return sets;
     }
 
     void find_ops() {

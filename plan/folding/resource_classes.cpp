@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/folding/resource_classes.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -23,6 +25,42 @@ std::vector<std::int32_t> ResourceClasses::representatives() const {
         representatives.push_back(of);
     }
     return representatives;
+}
+
+std::uint64_t ResourceClasses::hash_of(std::span<const std::int32_t> resource_set) const {
+    std::vector<std::int64_t> classes;
+    for (const std::int32_t r : resource_set) classes.push_back(of(r));
+    std::ranges::sort(classes);
+    Hash hash;
+    hash.add(std::ssize(classes));
+    for (const std::int64_t each : classes) hash.add(each);
+    return hash.value();
+}
+
+void ResourceClasses::saw_sets(const Csr<std::int32_t>& resource_sets,
+                               std::span<const std::int32_t> sets) {
+    std::vector<std::pair<std::uint64_t, std::int32_t>> by_hash;
+    for (const std::int32_t set : sets) {
+        by_hash.emplace_back(hash_of(resource_sets[static_cast<std::size_t>(set)]), set);
+    }
+    std::ranges::sort(by_hash);
+    // Of the sets that are alike: which rows of each member are in any of them.
+    std::vector<std::uint8_t> rows(classes_.size(), 0);
+    std::vector<std::size_t> members;
+    for (std::size_t i = 0; i < by_hash.size(); ++i) {
+        for (const std::int32_t r : resource_sets[static_cast<std::size_t>(by_hash[i].second)]) {
+            if (rows[member(r)] == 0) members.push_back(member(r));
+            rows[member(r)] = static_cast<std::uint8_t>(rows[member(r)] | 1U << row(r));
+        }
+        const bool others = i + 1 < by_hash.size() && by_hash[i + 1].first == by_hash[i].first;
+        if (others) continue;
+        for (const std::size_t each : members) {
+            seen_[each].add(static_cast<std::int64_t>(by_hash[i].first));
+            seen_[each].add(rows[each]);
+            rows[each] = 0;
+        }
+        members.clear();
+    }
 }
 
 bool ResourceClasses::part() {

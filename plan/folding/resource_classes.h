@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "base/csr.h"
 #include "base/hash_index.h"
 #include "plan/problem/problem.h"
 
@@ -34,6 +36,11 @@ public:
         seen_[member(resource)].add(row(resource));
         seen_[member(resource)].add(static_cast<std::int64_t>(what));
     }
+    /// Of the classes of its resources, in no order.
+    [[nodiscard]] std::uint64_t hash_of(std::span<const std::int32_t> resource_set) const;
+    /// All resources of these sets see what sets they are in, by the classes of all that is in one:
+    /// once, however many alike there are.
+    void saw_sets(const Csr<std::int32_t>& resource_sets, std::span<const std::int32_t> sets);
     void device_saw(int device, std::uint64_t what) {
         seen_[static_cast<std::size_t>(device)].add(static_cast<std::int64_t>(what));
     }

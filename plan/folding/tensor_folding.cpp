@@ -15,14 +15,6 @@ std::int64_t number(std::uint64_t hash) {
     return static_cast<std::int64_t>(hash);
 }
 
-/// Adds `items` as a set with repetitions.
-template <class Items>
-void add_sorted(Items& items, Hash& hash) {
-    if (!std::ranges::is_sorted(items)) std::ranges::sort(items);
-    hash.add(std::ssize(items));
-    for (const auto item : items) hash.add(static_cast<std::int64_t>(item));
-}
-
 /// How often the hash was counted before.
 std::int32_t count(std::uint64_t hash, FoldingScratch& scratch) {
     std::int32_t known = scratch.alike.find(hash, [](std::int32_t) { return true; });
@@ -68,23 +60,18 @@ void TensorFolding::find_traits() {
     }
 }
 
-TensorFolding::Class TensorFolding::class_of_task(std::size_t task,
-                                                  const ResourceSets& resource_sets,
-                                                  const ResourceClasses& classes,
+TensorFolding::Class TensorFolding::class_of_task(std::size_t task, const ResourceClasses& classes,
                                                   FoldingScratch& scratch) const {
     Hash hash = traits_[task];
     const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
-    scratch.resources.clear();
-    for (const std::int32_t r : resource_sets.resources()[set]) {
-        scratch.resources.push_back(classes.of(r));
-    }
-    add_sorted(scratch.resources, hash);
+    hash.add(number(scratch.of_sets[set]));
     std::vector<Class>& before = scratch.before;
     before.clear();
     for (const TaskRef ref : tasks_.predecessors[task]) before.push_back(class_of(ref, classes));
     std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
-    add_sorted(before, hash);
+    hash.add(std::ssize(before));
+    for (const Class each : before) hash.add(number(each));
     return hash.value();
 }
 
@@ -97,7 +84,7 @@ void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses&
     scratch.counts.clear();
     for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
         Hash hash;
-        hash.add(number(class_of_task(task, resource_sets, classes, scratch)));
+        hash.add(number(class_of_task(task, classes, scratch)));
         if (tasks_.tasks[task].kind != TaskKind::collective) {
             Hash here = hash;
             here.add(tasks_.tasks[task].device);

@@ -40,8 +40,8 @@ struct FoldingRules {
 struct FoldingScratch {
     HashIndex alike;                   ///< hashes of tasks on a device, by number
     std::vector<std::int32_t> counts;  ///< per number: how many tasks there were so far
-    std::vector<std::int64_t> resources;
     std::vector<std::uint64_t> before;
+    std::vector<std::uint64_t> of_sets;  ///< per resource set in use, of this round
 };
 
 class TensorFolding {
@@ -56,6 +56,8 @@ public:
     TensorFolding(const TensorEvents& events, const TensorTasks& tasks, std::vector<Block> blocks)
         : events_(events), tasks_(tasks), blocks_(std::move(blocks)) {}
 
+    [[nodiscard]] std::span<const Task> tasks() const { return tasks_.tasks; }
+
     /// Finds the classes of its tasks, and tells all resources and devices what they see.
     void classify(const ResourceSets& resource_sets, ResourceClasses& classes,
                   FoldingScratch& scratch);
@@ -68,8 +70,7 @@ private:
 
     [[nodiscard]] Class class_of(TaskRef ref, const ResourceClasses& classes) const;
     void find_traits();
-    [[nodiscard]] Class class_of_task(std::size_t task, const ResourceSets& resource_sets,
-                                      const ResourceClasses& classes,
+    [[nodiscard]] Class class_of_task(std::size_t task, const ResourceClasses& classes,
                                       FoldingScratch& scratch) const;
     void classify_buffers(ResourceClasses& classes);
     void tell_reads(ResourceClasses& classes) const;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "graph/op_graph.h"
@@ -68,6 +70,7 @@ public:
         first_.assign(1, 0);
         for (const ChainTask& link : chain_) {
             add_states(link);
+            if (move_ == 0) drop_dominated();
             first_.push_back(states_.size());
         }
         work_time_ = work_of_all();
@@ -144,6 +147,20 @@ private:
             }
         }
         if (states_.size() == first_.back()) states_.push_back({});  // it may run nowhere
+    }
+
+    /// Of the latest link, those that another is no worse than: where nothing moves, the bound looks
+    /// at length and extra alone.
+    void drop_dominated() {
+        const auto first = states_.begin() + static_cast<std::ptrdiff_t>(first_.back());
+        std::sort(first, states_.end(), [](const State& a, const State& b) {
+            return std::pair(a.length, a.extra) < std::pair(b.length, b.extra);
+        });
+        auto kept = first;
+        for (auto it = first; it != states_.end(); ++it) {
+            if (it == first || it->extra < std::prev(kept)->extra) *kept++ = *it;
+        }
+        states_.erase(kept, states_.end());
     }
 
     struct Devices {

@@ -42,7 +42,7 @@ struct Drawn {
         timeline.makespan = std::max(timeline.makespan, nanoseconds(start + duration));
     }
     [[nodiscard]] std::string text() const {
-        return timeline_picture(problem, tasks, timeline, kAscii, kMostRows);
+        return timeline_picture(problem, tasks, timeline, kAscii).text(kMostRows);
     }
 
     graph::OpGraph graph;
@@ -120,9 +120,9 @@ TEST(LoadPicture, DrawsEachLoadBesideTheLargest) {
         "  gpu0                ##########################     20.0 us\n"
         "  gpu1                #############                  10.0 us\n"
         "  1 device without work\n";
-    EXPECT_EQ(load_picture(problem, evaluation, kAscii, kMostRows),
+    EXPECT_EQ(load_picture(problem, evaluation, kAscii).text(kMostRows),
               "load per sample, 20.0 us at most\n" + bars);
-    EXPECT_EQ(load_picture(drawn.problem, evaluation, kAscii, kMostRows),
+    EXPECT_EQ(load_picture(drawn.problem, evaluation, kAscii).text(kMostRows),
               "calls of each device, of a latency of 20.0 us\n" + bars);
 }
 

@@ -148,7 +148,7 @@ LoadedModel load_by(const std::filesystem::path& file, const ImportOptions& opti
         to_loaded(import(importers::OnnxOptions{.bindings = options.bindings,
                                                 .input_shapes = options.shapes,
                                                 .batch = options.batch,
-                                                .inputs_dir = options.inputs,
+                                                .inputs = options.inputs,
                                                 .unroll = options.unroll,
                                                 .precision = options.precision,
                                                 .untie = options.untie,

@@ -25,6 +25,7 @@
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
 #include "importers/onnx/tensor_file.h"
+#include "importers/onnx/tensor_files.h"
 #include "plan/exporters/chrome_trace.h"
 #include "plan/files/verify.h"
 #include "runtime/communicate/launch.h"
@@ -263,14 +264,15 @@ private:
     }
 
     void read_data_set(const graph::OpGraph& graph, runtime::ExecuteRequest& request) const {
-        const std::filesystem::path& folder = options_.model.inputs;
-        if (folder.empty()) return;
+        const std::filesystem::path& place = options_.model.inputs;
+        if (place.empty()) return;
+        const importers::TensorFiles files(place);
         const auto named = [&](std::string_view stem, OpKind kind) {
             const std::vector<std::string> names = names_of(graph, kind);
-            std::vector<HostTensor> tensors = importers::read_tensor_files(folder, stem, names);
+            std::vector<HostTensor> tensors = files.read(stem, names);
             if (tensors.size() != names.size() && (kind == OpKind::input || !tensors.empty())) {
                 throw UsageError(fmt::format("--inputs {}: expected {} of {}, there are {}.",
-                                             folder.string(), count_of(std::ssize(names), "file"),
+                                             place.string(), count_of(std::ssize(names), "file"),
                                              stem, tensors.size()));
             }
             for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].name = names[i];

@@ -170,8 +170,8 @@ void add_binding_options(CLI::App& app, ModelOptions& options, std::vector<std::
         ->group(kModelGroup);
     app.add_option("--inputs", options.inputs,
                    "bind the dims to the shapes of the tensors in a folder: an ONNX test data set "
-                   "(input_0.pb, ...), or numpy's arrays (NAME.npy)")
-        ->type_name("DIR")
+                   "(input_0.pb, ...), or numpy's arrays (NAME.npy); or in numpy's archive (.npz)")
+        ->type_name("DIR|FILE")
         ->group(kModelGroup);
     app.add_option_function<std::string>(
            "--precision", [&options](const std::string& text) { read_precision(text, options); },

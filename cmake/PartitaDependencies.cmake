@@ -4,6 +4,7 @@
 #
 #     Boost::headers  nlohmann_json::nlohmann_json  SQLite::SQLite3  fmt::fmt  CLI11::CLI11
 #     OpenSSL::Crypto            SHA-256
+#     PkgConfig::LibZip          numpy's archives
 #     ONNX::onnx                 the ONNX library; linked into libpartita and nowhere else
 #     partita_onnx_headers       ONNX's headers without its library, for tests that use its messages
 #     CUDA::cudart               only with PARTITA_CUDA
@@ -44,6 +45,8 @@ find_package(SQLite3 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(OpenSSL 1.1.1 REQUIRED COMPONENTS Crypto)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LibZip REQUIRED IMPORTED_TARGET libzip>=1.7)  # its own files for CMake want its tools
 
 # PATHS come last: a system ONNX, or one in CMAKE_PREFIX_PATH, wins over the one of scripts/setup.
 find_package(ONNX 1.23 CONFIG QUIET PATHS "${PARTITA_CACHE}/onnx-1.23.2")

@@ -14,6 +14,7 @@
 #include "importers/onnx/npy_file.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_file.h"
+#include "importers/onnx/tensor_files.h"
 
 namespace partita::importers {
 
@@ -66,7 +67,7 @@ public:
     BoundInputs bind() {
         apply_bind();
         apply_shapes(options_.input_shapes, "--shape");
-        if (!options_.inputs_dir.empty()) apply_shapes(read_data_set(), "--inputs");
+        if (!options_.inputs.empty()) apply_shapes(read_data_set(), "--inputs");
         sample_dims();
         if (options_.batch) apply_batch();
         substitute();
@@ -182,19 +183,22 @@ private:
     }
 
     std::map<std::string, Shape> read_data_set() {
+        const TensorFiles files(options_.inputs);
         std::map<std::string, Shape> shapes;
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             if (!inputs_[i].tensor) continue;
-            const auto found = find_tensor_file(options_.inputs_dir, "input", i, inputs_[i].name);
-            const auto path = found.value_or(options_.inputs_dir / fmt::format("input_{}.pb", i));
-            std::ifstream stream(path, std::ios::binary);
-            if (!stream) {
+            const auto found = files.find("input", i, inputs_[i].name);
+            if (!found) {
                 throw InputError(
-                    fmt::format("{}: cannot be read; expected the tensor of input "
-                                "'{}'. Give a folder with one file per input, {} for this one.",
-                                path.string(), inputs_[i].name, array_file_name(inputs_[i].name)));
+                    fmt::format("{}: there is no input_{}.pb and no {}; expected the tensor of "
+                                "input '{}'. Give "
+                                "a folder with one file per input, or numpy's archive.",
+                                options_.inputs.string(), i, array_file_name(inputs_[i].name),
+                                inputs_[i].name));
             }
-            const std::optional<onnx::TensorProto> message = read_tensor_message(stream, path);
+            const std::filesystem::path& path = *found;
+            const std::optional<onnx::TensorProto> message =
+                read_tensor_message(*files.open(path), path);
             if (!message || !fault_of(*message).empty()) {
                 throw InputError(
                     fmt::format("{}: expected an ONNX tensor for input '{}', got "

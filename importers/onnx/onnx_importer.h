@@ -53,7 +53,7 @@ struct OnnxOptions {
     std::map<std::string, std::int64_t> bindings;      ///< --bind NAME=N
     std::map<std::string, graph::Shape> input_shapes;  ///< --shape INPUT:AxBxC
     std::optional<std::int64_t> batch;                 ///< --batch N
-    std::filesystem::path inputs_dir;                  ///< --inputs DIR; empty: none
+    std::filesystem::path inputs;                      ///< --inputs (tensor_files.h); empty: none
     bool unroll = false;                               ///< --unroll
     std::optional<graph::DType> precision;             ///< --precision: float32, float16, bfloat16
     std::vector<std::string> untie;  ///< --untie: globs of parameters that layers share

@@ -52,32 +52,6 @@ graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem:
     return tensor;
 }
 
-std::optional<std::filesystem::path> find_tensor_file(const std::filesystem::path& folder,
-                                                      std::string_view stem, std::size_t index,
-                                                      std::string_view name) {
-    std::vector<std::filesystem::path> files = {folder / fmt::format("{}_{}.pb", stem, index),
-                                                folder / fmt::format("{}_{}.npy", stem, index)};
-    if (!name.empty()) files.push_back(folder / array_file_name(name));
-    const auto found = std::ranges::find_if(files, [](const auto& file) {
-        std::error_code ignored;
-        return std::filesystem::exists(file, ignored);
-    });
-    return found == files.end() ? std::nullopt : std::optional(*found);
-}
-
-std::vector<graph::HostTensor> read_tensor_files(const std::filesystem::path& folder,
-                                                 std::string_view stem,
-                                                 std::span<const std::string> names) {
-    std::vector<graph::HostTensor> tensors;
-    for (;;) {
-        const std::size_t index = tensors.size();
-        const std::string name = index < names.size() ? names[index] : "";
-        const auto file = find_tensor_file(folder, stem, index, name);
-        if (!file) return tensors;
-        tensors.push_back(read_tensor_file(*file));
-    }
-}
-
 std::string array_file_name(std::string_view tensor) {
     std::string name(tensor);
     std::ranges::replace_if(

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders of tensors, one a file: test data sets, as the ONNX conformance tests and examples/runnable have
-// them (input_0.pb, input_1.pb, ... and output_0.pb, ..., each a TensorProto), or arrays of numpy's,
-// numbered the same way (input_0.npy) or with the tensor's name (tokens.npy).
+// One tensor in a file: a TensorProto, or an array of numpy's. Where such files are found:
+// tensor_files.h.
 #pragma once
 
 #include <filesystem>
 #include <iosfwd>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,17 +20,6 @@ namespace partita::importers {
 graph::HostTensor read_tensor_file(const std::filesystem::path& file);
 /// What such a file holds; errors name `file`.
 graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file);
-
-/// The file of tensor `index`: STEM_index.pb, STEM_index.npy or NAME.npy, whichever there is first;
-/// nullopt: there is none. `name` may be "".
-std::optional<std::filesystem::path> find_tensor_file(const std::filesystem::path& folder,
-                                                      std::string_view stem, std::size_t index,
-                                                      std::string_view name);
-
-/// Of tensors 0, 1, ...: as many as there are, in order. Those beyond `names` have no name.
-std::vector<graph::HostTensor> read_tensor_files(const std::filesystem::path& folder,
-                                                 std::string_view stem,
-                                                 std::span<const std::string> names = {});
 
 /// Letters, digits, '.', '-' and '_' of a tensor's name, any other replaced by '_', and ".npy".
 std::string array_file_name(std::string_view tensor);

@@ -15,6 +15,7 @@
 
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/tensor_file.h"
+#include "importers/onnx/tensor_files.h"
 #include "tests/cli/program.h"
 #include "tests/support/fusion_prices.h"
 
@@ -110,7 +111,7 @@ TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
 // What comes out goes in again, as what is expected.
 TEST_F(Execute, ReadsAndWritesArrays) {
     const std::string data = example("runnable/mlp/test_data_set_0");
-    auto inputs = importers::read_tensor_files(data, "input");
+    auto inputs = importers::TensorFiles(data).read("input");
     ASSERT_EQ(inputs.size(), 1u);
     inputs[0].name = "x";
     const std::string arrays = (folder() / "arrays").string();
@@ -121,7 +122,7 @@ TEST_F(Execute, ReadsAndWritesArrays) {
     ASSERT_EQ(first.code, 0) << first.err;
     EXPECT_EQ(json::parse(first.out)["outputs"], json({arrays + "/y.npy"}));
     EXPECT_EQ(json::parse(first.out)["check"], nullptr);
-    const auto expected = importers::read_tensor_files(data, "output");
+    const auto expected = importers::TensorFiles(data).read("output");
     const auto written = importers::read_tensor_file(arrays + "/y.npy");
     EXPECT_EQ(written.shape, expected[0].shape);
     const Outcome again = execute({"--inputs", arrays});

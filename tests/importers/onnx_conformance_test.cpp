@@ -60,7 +60,7 @@ OnnxModel import_model(const onnx::ModelProto& model, const NodeTest& test,
 
 OnnxOptions with_data_set(const NodeTest& test) {
     OnnxOptions options;
-    options.inputs_dir = test.folder / "test_data_set_0";
+    options.inputs = test.folder / "test_data_set_0";
     return options;
 }
 

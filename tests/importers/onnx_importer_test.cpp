@@ -56,7 +56,7 @@ std::vector<Example> examples() {
     for (const char* name : {"mlp", "convnet", "encoder-layer", "lstm", "dlrm-tiny"}) {
         OnnxOptions options;
         const std::string folder = std::string("runnable/") + name;
-        options.inputs_dir = kSource / "examples" / folder / "test_data_set_1";
+        options.inputs = kSource / "examples" / folder / "test_data_set_1";
         all.push_back({folder + "/model.onnx", options});
     }
     return all;

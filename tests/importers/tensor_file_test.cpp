@@ -109,10 +109,6 @@ TEST(TensorFile, NamesOfTensorsMayBeAnything) {
                 ElementsAre(folder.path() / "a_b.npy", folder.path() / "a_b_1.npy",
                             folder.path() / ".._x.npy", folder.path() / "a-b_5.npy",
                             folder.path() / "a-b.npy", folder.path() / "a-b_6.npy"));
-    const std::vector<std::string> names = {"a/b", "../x"};
-    const auto read = read_tensor_files(folder.path(), "input", names);
-    ASSERT_EQ(read.size(), 2u);
-    EXPECT_EQ(read[1].shape, graph::Shape{3});
 }
 
 TEST(TensorFile, WhatIsNoArrayOfNumbersIsRefused) {

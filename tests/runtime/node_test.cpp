@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "importers/onnx/tensor_file.h"
+#include "importers/onnx/tensor_files.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
@@ -130,10 +131,10 @@ at::Tensor DataSet::source(const graph::Tensor& tensor) const {
 
 DataSet read_data_set(const fs::path& folder) {
     const fs::path files = folder / "test_data_set_0";
-    DataSet data{.model = importers::import_onnx(folder / "model.onnx", {.inputs_dir = files}),
+    DataSet data{.model = importers::import_onnx(folder / "model.onnx", {.inputs = files}),
                  .inputs = {},
-                 .outputs = importers::read_tensor_files(files, "output")};
-    for (const HostTensor& input : importers::read_tensor_files(files, "input")) {
+                 .outputs = importers::TensorFiles(files).read("output")};
+    for (const HostTensor& input : importers::TensorFiles(files).read("input")) {
         data.inputs.push_back(to_aten(input));
     }
     return data;
@@ -147,8 +148,8 @@ at::Tensor placed(const graph::OpGraph& graph, graph::TensorId tensor, const at:
 NodeTestResult run_node_test(const fs::path& folder, at::Device device) {
     OnnxModel model;
     try {
-        model = importers::import_onnx(folder / "model.onnx",
-                                       {.inputs_dir = folder / "test_data_set_0"});
+        model =
+            importers::import_onnx(folder / "model.onnx", {.inputs = folder / "test_data_set_0"});
     } catch (const std::exception& error) {
         return {Outcome::not_imported, first_line(error.what())};
     }

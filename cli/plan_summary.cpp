@@ -68,7 +68,13 @@ std::string words_of(search::Status status, bool improving) {
 
 std::string one_line(std::string_view text) {
     std::string line;
-    for (const char c : text) c == '\n' ? line += ", " : line += c;
+    for (const char c : text) {
+        if (c != '\n') {
+            line += c;
+        } else {
+            line += line.ends_with('.') ? " " : ", ";
+        }
+    }
     return line;
 }
 

@@ -83,6 +83,12 @@ function shareOf(box) {
   return share;
 }
 
+// The stage of all its ops; -1: it has several.
+function stageOf(box) {
+  const inside = new Set(box.ops.map(op => data.devices[devicesOf(op)[0]].stage));
+  return inside.size === 1 ? [...inside][0] : -1;
+}
+
 function devicesIn(box) {
   const inside = new Set(box.ops.map(op => data.ops.place[op]));
   return [...new Set([...inside].flatMap(place => places[place]))].sort((a, b) => a - b);

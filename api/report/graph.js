@@ -12,18 +12,41 @@ function deviceNames(devices) {
   return devices.slice(0, 6).map(name).join(", ") + more;
 }
 
+// What ops do, have moved and make others wait for, a line each.
+function effortText(ops) {
+  const lines = [], sum = values => values.reduce((a, b) => a + b, 0);
+  const flops = sum(ops.map(op => data.ops.flops[op]));
+  if (flops) lines.push(`${flop(flops)} forward`);
+  const moves = new Map();
+  for (const op of ops) {
+    for (const [what, messages, size, took] of data.ops.moves[data.ops.moved[op]]) {
+      const all = moves.get(what) || [0, 0, 0];
+      moves.set(what, [all[0] + messages, all[1] + size, all[2] + took]);
+    }
+  }
+  for (const [what, [messages, size, took]] of [...moves].sort((a, b) => b[1][2] - a[1][2]))
+    lines.push(`${messages} × ${what}: ${bytes(size)}, ${time(took)}`);
+  const path = sum(ops.map(op => data.ops.path[op] || 0));
+  if (path)
+    lines.push(`on the critical path for ${time(path)}, ${
+        (100 * path / data.whole).toFixed(path < data.whole / 10 ? 1 : 0)} % of it`);
+  else if (data.ops.path.length)
+    lines.push("nothing waits for it: not on the critical path");
+  return lines.map(line => `\n${line}`).join("");
+}
+
 function boxText(box) {
   if (box.op >= 0) {
     const devices = devicesOf(box.op), split = splitOf(box.op);
     const how = split ? `, split ${split}, on ${devices.length} devices: ` : " on ";
     const made = data.ops.makes[data.ops.made[box.op]];
     return `${data.ops.name[box.op]}\n${data.ops.type[box.op]}${how}${deviceNames(devices)}\n${
-        time(data.ops.time[box.op])}${split ? " in one piece" : ""}${made ? `\nmakes ${made}` : ""}`;
+        time(data.ops.time[box.op])}${split ? " in one piece" : ""}${made ? `\nmakes ${made}` : ""}${effortText([box.op])}`;
   }
   const splits = box.ops.filter(op => splitOf(op)).length;
   const work = box.ops.reduce((sum, op) => sum + data.ops.time[op], 0);
   return `${box.path}\n${box.ops.length} ops${splits ? `, ${splits} of them split,` : ""} on ${
-      deviceNames(devicesIn(box))}\n${time(work)} of work`;
+      deviceNames(devicesIn(box))}\n${time(work)} of work${effortText(box.ops)}`;
 }
 
 // Stripes by share of time, or grey.
@@ -133,12 +156,50 @@ function drawPath(d, crosses, back, stage) {
     "stroke-width": crosses ? 1.5 : 1
   }));
 }
+// Behind the boxes: a frame around those of one stage that stand together, a column of the picture at a
+// time.
+function drawStages(nodes, stage) {
+  const frames = new Map();
+  for (const node of nodes) {
+    const of = stageOf(node.box);
+    if (of < 0) continue;
+    const key = `${of} ${node.column}`, around = frames.get(key) || {
+      of,
+      left: Infinity,
+      top: Infinity,
+      right: -Infinity,
+      bottom: -Infinity
+    };
+    frames.set(key, {
+      of,
+      left: Math.min(around.left, node.x - 58),
+      top: Math.min(around.top, node.y),
+      right: Math.max(around.right, node.x + 58),
+      bottom: Math.max(around.bottom, node.y + 30)
+    });
+  }
+  for (const {of, left, top, right, bottom} of frames.values()) {
+    stage.append(
+        element("rect", {
+          class: "stage",
+          x: left - 8,
+          y: top - 10,
+          width: right - left + 16,
+          height: bottom - top + 18,
+          rx: 6,
+          ...(areStages ? {style: `fill:${colour(of)};stroke:${colour(of)}`} : {})
+        }),
+        element("text", {class: "stage", x: left - 6, y: top - 1}, `stage ${of}`));
+  }
+}
+
 let camera = null, dragged = false, found = null;
 // `shown`: a box that must be in the middle; null: as much of all as stays legible.
 function drawGraph(shown = null) {
   const {nodes, edges} = layout(visibleBoxes());
   const svg = element("svg"), stage = element("g");
   svg.append(stage);
+  if (stages > 1) drawStages(nodes, stage);
   drawEdges(edges, stage);
   for (const node of nodes) drawBox(node, stage);
   by("graph").replaceChildren(svg);

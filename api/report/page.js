@@ -50,6 +50,10 @@ function scaled(value, steps) {
 const time = ps => scaled(ps, [[1, "ps"], [1e3, "ns"], [1e6, "us"], [1e9, "ms"], [1e12, "s"]]);
 const bytes = n => scaled(
     n, [[1, "B"], [1024, "KiB"], [1048576, "MiB"], [1073741824, "GiB"], [1099511627776, "TiB"]]);
+const flop = n => scaled(n, [
+  [1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"], [1e15, "PFLOP"],
+  [1e18, "EFLOP"]
+]);
 const shortName = name => name.split("/").filter(Boolean).pop() || name;
 function showTip(event, text) {
   const tip = by("tip");

@@ -13,6 +13,8 @@
 #include "api/report/report_html.h"
 #include "base/json.h"
 #include "graph/dtype.h"
+#include "plan/description/bottleneck.h"
+#include "plan/description/communication.h"
 #include "plan/legality/stages.h"
 #include "plan/simulation/peak_memory.h"
 
@@ -118,12 +120,59 @@ std::string made_by(const graph::OpGraph& graph, const graph::Op& op) {
                        to_text(tensor.bytes()));
 }
 
+/// Per op what it has moved: ["all-reduce of gradients", messages, bytes, ps], of all devices together,
+/// each in the order in which it first goes.
+std::vector<std::string> moves_of_ops(const ReportInput& input) {
+    struct Sum {
+        std::int64_t messages = 0;
+        Int128 bytes = 0;
+        Int128 time = 0;
+    };
+    std::vector<std::vector<std::pair<std::string, Sum>>> moves(input.problem.graph().op_count());
+    for (std::size_t i = 0; input.tasks != nullptr && i < input.tasks->size(); ++i) {
+        const plan::Task& task = input.tasks->tasks[i];
+        if (!is_communication(task)) continue;
+        auto& of_op = moves[task.op.index()];
+        const std::string what = plan::moved_text(input.problem, task);
+        auto known = std::ranges::find(of_op, what, [](const auto& each) { return each.first; });
+        if (known == of_op.end()) known = of_op.insert(known, {what, {}});
+        const std::int32_t copies = input.tasks->copies_of(i);
+        known->second.messages += copies;
+        known->second.bytes += Int128{copies} * task.bytes.raw();
+        known->second.time += Int128{copies} * task.duration.raw();
+    }
+    std::vector<std::string> texts;
+    for (const auto& of_op : moves) {
+        texts.push_back(json_array(of_op, [](const auto& each) {
+            return fmt::format("[{},{},{:.0f},{:.0f}]", json_quoted(each.first),
+                               each.second.messages, static_cast<double>(each.second.bytes),
+                               static_cast<double>(each.second.time));
+        }));
+    }
+    return texts;
+}
+
+/// Per op what its work takes of the critical path, in picoseconds; empty: there is no timeline.
+std::vector<std::int64_t> path_of_ops(const ReportInput& input) {
+    if (input.timeline == nullptr) return {};
+    std::vector<std::int64_t> path;
+    for (const Time time :
+         plan::bottleneck_of(input.problem, *input.tasks, *input.timeline).on_path) {
+        path.push_back(time.raw());
+    }
+    return path;
+}
+
 /// Column by column: half the size of one object per op.
 std::string ops(const ReportInput& input) {
     const auto list = input.problem.graph().ops();
     Shared places;
     Shared splits;
     Shared makes;
+    Shared moves;
+    const std::vector<std::string> moved_by_op = moves_of_ops(input);
+    std::vector<std::size_t> moved;
+    std::vector<std::string> flops;
     std::vector<std::size_t> place;
     std::vector<std::size_t> made;
     std::vector<std::size_t> split;
@@ -134,11 +183,15 @@ std::string ops(const ReportInput& input) {
         split.push_back(
             splits.number_of(json_quoted(degrees(input.problem.facts().rule(OpId(i)), config))));
         made.push_back(makes.number_of(json_quoted(made_by(input.problem.graph(), list[i]))));
+        moved.push_back(moves.number_of(moved_by_op[i]));
+        flops.push_back(fmt::format(
+            "{:.0f}", static_cast<double>(input.problem.facts().rule(OpId(i)).flops.raw())));
         time.push_back(input.problem.prices().total_time(OpId(i), config.devices[0]).raw());
     }
     return fmt::format(
         R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"place":[{}],"split":[{}],)"
-        R"("made":[{}],"time":[{}],"places":{},"splits":{},"makes":{}}})",
+        R"("made":[{}],"time":[{}],"flops":[{}],"moved":[{}],"path":[{}],)"
+        R"("places":{},"splits":{},"makes":{},"moves":{}}})",
         json_array(list, [](const graph::Op& op) { return json_quoted(op.name); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.type); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.block); }),
@@ -146,7 +199,8 @@ std::string ops(const ReportInput& input) {
                    [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
         json_array(list, [](const graph::Op& op) { return is_shown(op) ? "1" : "0"; }),
         fmt::join(place, ","), fmt::join(split, ","), fmt::join(made, ","), fmt::join(time, ","),
-        places.json(), splits.json(), makes.json());
+        fmt::join(flops, ","), fmt::join(moved, ","), fmt::join(path_of_ops(input), ","),
+        places.json(), splits.json(), makes.json(), moves.json());
 }
 
 /// from, to, from, to, ...

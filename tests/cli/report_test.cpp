@@ -51,7 +51,7 @@ protected:
 
     /// Runs the page's scripts; "": there is no node on this host.
     std::string drawn(const std::string& file) {
-        const std::string script = (tests::repository() / "tests/cli/report_timeline.js").string();
+        const std::string script = (tests::repository() / "tests/cli/report_page_test.js").string();
         Process node({"/usr/bin/env", "node", script, (folder() / file).string()});
         const Ended ended = node.end(Process::Clock::now() + std::chrono::minutes(1));
         constexpr int kNotFound = 127;
@@ -135,6 +135,35 @@ TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {
     const std::string output = drawn("report.html");
     if (output.empty()) GTEST_SKIP() << "no node on this host to run the page's scripts";
     EXPECT_THAT(output, testing::HasSubstr("3 rows, 0 measured tasks"));
+}
+
+TEST_F(Report, FramesTheStagesOfItsGraph) {
+    const Outcome planned = run({"plan",
+                                 example("runnable/encoder-layer/model.onnx"),
+                                 "--bind",
+                                 "batch=4",
+                                 "--bind",
+                                 "sequence=16",
+                                 "--mode",
+                                 "training",
+                                 "--machine",
+                                 "cpu:4",
+                                 "--strategy",
+                                 "pp=2,tp=2",
+                                 "--micro-batches",
+                                 "2",
+                                 "--schedule",
+                                 "1f1b",
+                                 "--report",
+                                 "stages.html",
+                                 "-o",
+                                 "stages.json"});
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    read_data("stages.html");
+    EXPECT_EQ(data_["devices"][3]["stage"], 1);
+    const std::string output = drawn("stages.html");
+    if (output.empty()) GTEST_SKIP() << "no node on this host to run the page's scripts";
+    EXPECT_THAT(output, testing::HasSubstr("4 rows, 0 measured tasks"));
 }
 
 TEST_F(Report, OfAnExecutionHasWhatWasMeasured) {

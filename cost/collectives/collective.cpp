@@ -38,6 +38,7 @@ std::string_view name_of(Algorithm algorithm) {
     case Algorithm::round_robin: return "round-robin";
     case Algorithm::direct: return "direct";
     case Algorithm::hierarchical: return "hierarchical";
+    case Algorithm::torus: return "torus";
     case Algorithm::nvls: return "nvls";
     case Algorithm::nvls_tree: return "nvls-tree";
     case Algorithm::collnet_direct: return "collnet-direct";

@@ -53,6 +53,7 @@ enum class Algorithm : std::uint8_t {
     round_robin,
     direct,
     hierarchical,
+    torus,
     nvls,
     nvls_tree,
     collnet_direct,
@@ -60,7 +61,7 @@ enum class Algorithm : std::uint8_t {
     pat,
     library  ///< measured, and the log does not say what the library chose
 };
-inline constexpr int kAlgorithmCount = 18;
+inline constexpr int kAlgorithmCount = 19;
 
 /// How NCCL moves data: LL sends a flag with every 4 bytes, LL128 with every 120, Simple none.
 enum class Protocol : std::uint8_t { none, simple, ll, ll128 };

@@ -207,6 +207,34 @@ std::optional<Time> hierarchical_time(const AlgorithmInput& in) {
     return ways(in.kind) * (within + between);
 }
 
+/// The vector in as many parts as the group has axes, each gathered along one axis after the other
+/// beginning with its own, in both directions of every link: Jain, Sabharwal, Optimal bucket algorithms for
+/// large MPI collectives on torus interconnects, ICS 2010. A reduce-scatter is the reverse.
+std::optional<Time> torus_time(const AlgorithmInput& in) {
+    const std::vector<TorusAxis>& axes = in.links.torus;
+    if (axes.empty()) return std::nullopt;
+    const auto count = static_cast<std::int64_t>(axes.size());
+    const Bytes piece = part_of(in.bytes, count * in.links.ranks);
+    Time total;
+    for (std::size_t phase = 0; phase < axes.size(); ++phase) {
+        Time slowest;
+        for (std::size_t part = 0; part < axes.size(); ++part) {
+            std::int64_t gathered = 1;
+            for (std::size_t before = 0; before < phase; ++before)
+                gathered *= axes[(part + before) % axes.size()].extent;
+            const TorusAxis& axis = axes[(part + phase) % axes.size()];
+            const std::int64_t others = axis.extent - 1;
+            const std::int64_t ways_round = axis.closed ? 2 : 1;
+            const std::int64_t hops = (others + ways_round - 1) / ways_round;
+            slowest =
+                std::max(slowest, hops * axis.latency + transfer_time(others * gathered * piece,
+                                                                      ways_round * axis.bandwidth));
+        }
+        total += slowest;
+    }
+    return ways(in.kind) * total;
+}
+
 constexpr std::array kRows = {
     AlgorithmRow{Algorithm::ring,
                  {all_reduce, all_gather, reduce_scatter, broadcast, reduce},
@@ -216,6 +244,10 @@ constexpr std::array kRows = {
                  {all_reduce, all_gather, reduce_scatter, all_to_all},
                  hierarchical_time,
                  "rings (all-to-all: directly) inside the nodes, then between them"},
+    AlgorithmRow{Algorithm::torus,
+                 {all_reduce, all_gather, reduce_scatter},
+                 torus_time,
+                 "along all axes of a torus at once, both ways"},
     AlgorithmRow{Algorithm::halving_doubling,
                  {all_reduce},
                  halving_doubling_time,

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace partita::cost {
@@ -155,6 +156,85 @@ std::uint64_t hash_of(std::span<const int> devices) {
     return hash;
 }
 
+/// Where devices of one node are on an axis of its torus.
+class AxisPlaces {
+public:
+    AxisPlaces(std::span<const int> devices, int stride, int extent)
+        : stride_(stride), extent_(extent), has_(static_cast<std::size_t>(extent), false) {
+        for (const int device : devices) has_[static_cast<std::size_t>(at(device))] = true;
+    }
+    [[nodiscard]] int at(int device) const { return device / stride_ % extent_; }
+    [[nodiscard]] int count() const { return static_cast<int>(std::ranges::count(has_, true)); }
+    /// Without a gap.
+    [[nodiscard]] bool is_run() const {
+        const auto first = std::ranges::find(has_, true);
+        return std::find(first, has_.end(), false) - first == count();
+    }
+    [[nodiscard]] bool is_whole() const { return count() == extent_; }
+    [[nodiscard]] int stride() const { return stride_; }
+    [[nodiscard]] int extent() const { return extent_; }
+    [[nodiscard]] bool has(int place) const { return has_[static_cast<std::size_t>(place)]; }
+
+private:
+    int stride_;
+    int extent_;
+    std::vector<bool> has_;
+};
+
+/// nullopt: neighbours have no link of their own.
+std::optional<TorusAxis> axis_of(const Machine& machine, std::span<const int> devices,
+                                 const AxisPlaces& places) {
+    TorusAxis axis{.extent = places.count(), .closed = places.is_whole() && places.extent() > 2};
+    std::vector<std::int32_t> route;
+    const auto link = [&](int from, int to) -> const Channel* {
+        route.clear();
+        machine.append_route(from, to, route);
+        return route.size() == 1 ? &machine.channels()[static_cast<std::size_t>(route[0])]
+                                 : nullptr;
+    };
+    const auto take = [&](const Channel& channel) {
+        axis.bandwidth =
+            axis.bandwidth == 0 ? channel.bandwidth : std::min(axis.bandwidth, channel.bandwidth);
+        axis.latency = std::max(axis.latency, channel.latency);
+    };
+    for (const int device : devices) {
+        const int at = places.at(device);
+        const bool last = at + 1 == places.extent();
+        if (!last && !places.has(at + 1)) continue;
+        const int next = last ? device - at * places.stride() : device + places.stride();
+        if (last && !axis.closed) continue;
+        const Channel* const there = link(device, next);
+        const Channel* const back = link(next, device);
+        if (there != nullptr && back != nullptr) {
+            take(*there);
+            take(*back);
+        } else if (last) {
+            axis.closed = false;
+        } else {
+            return std::nullopt;
+        }
+    }
+    return axis;
+}
+
+std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> devices, int nodes) {
+    const std::vector<int>& extents = machine.collectives().torus;
+    if (extents.empty() || nodes != 1 || devices.size() < 2) return {};
+    std::vector<TorusAxis> axes;
+    std::size_t box = 1;
+    int stride = 1;
+    for (std::size_t a = extents.size(); a-- > 0; stride *= extents[a]) {
+        const AxisPlaces places(devices, stride, extents[a]);
+        box *= static_cast<std::size_t>(places.count());
+        if (!places.is_run()) return {};
+        if (places.count() == 1) continue;
+        const auto axis = axis_of(machine, devices, places);
+        if (!axis) return {};
+        axes.push_back(*axis);
+    }
+    return box == devices.size() ? axes : std::vector<TorusAxis>{};
+}
+
 }  // namespace
 
 GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
@@ -173,6 +253,7 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     node_switches_reduce = std::ranges::all_of(
         node_members_, [&](const auto& members) { return reduced_by_a_switch(machine, members); });
 
+    torus = torus_axes(machine, devices_, nodes);
     FlowCounter counter(machine);
     const auto flow = [&](int from, int to) {
         counter.add(devices_[static_cast<std::size_t>(from)],

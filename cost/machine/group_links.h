@@ -41,6 +41,14 @@ struct Round {
     }
 };
 
+/// An axis of a group that is a box of its node's torus.
+struct TorusAxis {
+    int extent = 0;              ///< of the group, > 1
+    bool closed = false;         ///< the last device has a link to the first
+    std::int64_t bandwidth = 0;  ///< bytes/s of a link in each direction, the least of all
+    Time latency;                ///< of a link, the most of all
+};
+
 /// log2 of the most devices that a machine may have.
 inline constexpr int kMostLevels = 16;
 
@@ -57,6 +65,9 @@ public:
     int levels = 0;                     ///< ceil(log2 ranks)
     bool switch_reduces = false;        ///< one reducing switch has a link to every device
     bool node_switches_reduce = false;  ///< in every node one has, to the node's devices
+
+    /// Those along which it has any; empty: the group is no box of a torus.
+    std::vector<TorusAxis> torus;
 
     Round ring;  ///< i to i + 1, at once
     Round to_root;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -186,6 +187,25 @@ void Machine::check() const {
         require(reducing >= 0 && std::cmp_less(reducing, switches_.size()), "switches",
                 "the position of a switch that reduces", reducing);
     }
+    check_torus();
+}
+
+void Machine::check_torus() const {
+    if (collectives_.torus.empty()) return;
+    std::int64_t in_node = 1;
+    for (const int extent : collectives_.torus)
+        in_node = std::min<std::int64_t>(in_node * extent, kMostDevices + 1);
+    const auto size = static_cast<std::size_t>(in_node);
+    bool fits = devices_.size() % size == 0;
+    for (std::size_t i = 1; fits && i < devices_.size(); ++i) {
+        const bool same_node = devices_[i].node == devices_[i - 1].node;
+        fits = same_node == (i % size != 0);
+    }
+    if (fits) return;
+    throw InputError(
+        fmt::format("torus: expected extents whose product is the number of devices of every node, "
+                    "which follow one another; got {}. Correct them.",
+                    fmt::join(collectives_.torus, " x ")));
 }
 
 void Machine::find_reducing_switches() {
@@ -334,6 +354,8 @@ std::string digest(const Machine& machine) {
         hash.add("collectives").add(collectives.model);
         for (const int reducing : collectives.reducing_switches) hash.add(std::int64_t{reducing});
     }
+    if (!collectives.torus.empty()) hash.add("torus");
+    for (const int extent : collectives.torus) hash.add(std::int64_t{extent});
     return hash.finish();
 }
 

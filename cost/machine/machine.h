@@ -98,6 +98,9 @@ struct MachineCollectives {
     std::string model;  ///< a file of data/collectives/models without ".json"; empty: none
     std::vector<int> reducing_switches;  ///< positions in switches(), rising: they add what passes
     std::string source;                  ///< where this comes from
+    /// Extents of the torus, or grid, that the devices of every node are in their order, the last axis
+    /// fastest; empty: they are none.
+    std::vector<int> torus;
 };
 
 class FoldedRoutes;
@@ -109,6 +112,7 @@ class Routes;
 inline constexpr int kMostDevices = 65'536;
 inline constexpr int kMostSwitches = 65'536;
 inline constexpr int kMostLinks = 196'608;
+inline constexpr std::size_t kMostTorusAxes = 4;
 
 class Machine {
 public:
@@ -147,6 +151,7 @@ public:
 private:
     void name_links();
     void check() const;
+    void check_torus() const;
     void build_channels();
     void find_reducing_switches();
     /// Calls visit(channel) along the route.

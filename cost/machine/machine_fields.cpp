@@ -174,6 +174,19 @@ MachineCollectives read_collectives(const JsonField& field) {
     return collectives;
 }
 
+std::vector<int> read_extents(const JsonField& field) {
+    std::vector<int> extents;
+    if (!field.present()) return extents;
+    const std::string_view expected = "1 to 4 extents such as [4, 8]";
+    for (const JsonField& item : field.items()) {
+        if (extents.size() == kMostTorusAxes) field.fail({expected});
+        extents.push_back(
+            static_cast<int>(item.integer(1, kMostDevices, {"an extent from 1 to 65536"})));
+    }
+    if (extents.empty()) field.fail({expected});
+    return extents;
+}
+
 Device read_device_figures(const JsonField& field) {
     Device device;
     device.model = field["model"].text({"the model of the device, a text"}, 200);
@@ -273,8 +286,12 @@ std::string machine_head_json(const Machine& machine, int indent) {
             ? std::string()
             : fmt::format("{:{}} \"collectives\": {{\"model\": {}, \"source\": {}}},\n", "", indent,
                           json_quoted(collectives.model), json_quoted(collectives.source));
-    return fmt::format("{{\"format\": \"{}\", \"version\": 1, \"name\": {},\n{}", kMachineFormat,
-                       json_quoted(machine.name()), model);
+    const std::string torus = collectives.torus.empty()
+                                  ? std::string()
+                                  : fmt::format("{:{}} \"torus\": [{}],\n", "", indent,
+                                                fmt::join(collectives.torus, ", "));
+    return fmt::format("{{\"format\": \"{}\", \"version\": 1, \"name\": {},\n{}{}", kMachineFormat,
+                       json_quoted(machine.name()), model, torus);
 }
 
 std::vector<std::string> switches_json(const Machine& machine, int first, int count,

@@ -46,6 +46,9 @@ SwitchFigures read_switch(const JsonField& field);
 /// "collectives" of a machine: model and source; nothing when the field is missing.
 MachineCollectives read_collectives(const JsonField& field);
 
+/// "torus", or extents elsewhere; none when the field is missing.
+std::vector<int> read_extents(const JsonField& field);
+
 /// data/kernels/NAME.json, read once. Throws InputError when there is none.
 std::shared_ptr<const KernelTable> kernel_table_named(const std::string& name);
 

@@ -29,9 +29,10 @@ int read_end(const JsonField& field, const VertexIds& ids) {
 
 MachineParts read_flat(const JsonField& root) {
     // plan.json embeds a machine together with its digest.
-    root.allow_only({"format", "version", "name", "summary", "digest", "collectives", "devices",
-                     "switches", "links"});
+    root.allow_only({"format", "version", "name", "summary", "digest", "collectives", "torus",
+                     "devices", "switches", "links"});
     MachineCollectives collectives = read_collectives(root["collectives"]);
+    collectives.torus = read_extents(root["torus"]);
     std::vector<Device> devices;
     VertexIds ids;
     for (const JsonField& field : root["devices"].items()) {
@@ -93,7 +94,7 @@ std::string link_line(const Machine& machine, const Link& link) {
 
 Machine parse_machine(const JsonField& field, const MachineSize& size) {
     check_format(field);
-    if (size.count && !field["nodes"].present()) {
+    if (size.given() && !field["nodes"].present()) {
         throw UsageError(
             fmt::format("machine '{0}' has one size only. Write {0}.", read_name(field["name"])));
     }

@@ -2,7 +2,8 @@
 //
 // Machines as files (docs/file-formats.md): the flat form lists devices, switches and links; the
 // node form describes one node and a network and is expanded when read, so that a preset can be had
-// in any size: "dgx-h100:4" = 4 nodes, "p100-cluster:2x4" = 2 nodes of 4 devices, "cpu:2" = 2 CPUs.
+// in any size: "dgx-h100:4" = 4 nodes, "p100-cluster:2x4" = 2 nodes of 4 devices, "cpu:2" = 2 CPUs,
+// "tpu-v5e:4x8" = a torus of 4 times 8.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +17,10 @@
 
 namespace partita::cost {
 
-/// The size that follows the name of a preset; null: what the file says.
+/// The size that follows the name of a preset: what it counts the file says. Empty: what the file has.
 struct MachineSize {
-    std::optional<int> count;             ///< of nodes, or of devices, as the file says
-    std::optional<int> devices_per_node;  ///< the first so many of each node
+    std::vector<int> numbers;  ///< "2x4": 2, 4
+    [[nodiscard]] bool given() const { return !numbers.empty(); }
 };
 
 /// Reads either form. `context` is the file's name in messages. Throws InputError naming the field;

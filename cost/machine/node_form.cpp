@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "cost/machine/machine_fields.h"
@@ -31,12 +32,26 @@ struct NodeLink {
     const Link* figures = nullptr;
 };
 
+/// Devices each of which has a link to the next one along every axis.
+struct Torus {
+    std::vector<int> extents;  ///< the last axis fastest
+    const Link* figures = nullptr;
+    // The last device of an axis has a link to the first:
+    int least_of_each = 1;  ///< where the axis is as long as this
+    int least_of_all = 1;   ///< and where all axes are as long as this
+
+    [[nodiscard]] bool closes(int extent) const {
+        return extent > 2 && extent >= least_of_each && std::ranges::min(extents) >= least_of_all;
+    }
+};
+
 struct NodeKind {
     std::string name;
     int count = 0;
     std::vector<Group> groups{};
     std::vector<SwitchFigures> switches{};
     std::vector<NodeLink> links{};
+    std::optional<Torus> torus{};
 };
 
 /// The vertices that an end names: none when the size left them out.
@@ -77,8 +92,32 @@ int read_count(const JsonField& field) {
     return static_cast<int>(field.integer(1, kMostDevices, {"a count from 1 to 65536"}));
 }
 
+int devices_of(const std::vector<int>& extents) {
+    std::int64_t devices = 1;
+    for (const int extent : extents)
+        devices = std::min<std::int64_t>(devices * extent, kMostDevices + 1);
+    return static_cast<int>(devices);
+}
+
+Torus read_torus(const JsonField& field, const Description& known) {
+    field.allow_only({"extents", "type", "closed"});
+    Torus torus{.extents = read_extents(field["extents"]),
+                .figures = find_type(known.link_types, field["type"], "link_types")};
+    const JsonField closed = field["closed"];
+    if (!closed.present()) return torus;
+    closed.allow_only({"each", "all"});
+    const auto least = [&](const char* which) {
+        return closed[which].present() ? static_cast<int>(closed[which].integer(
+                                             1, kMostDevices, {"an extent from 1 to 65536"}))
+                                       : 1;
+    };
+    torus.least_of_each = least("each");
+    torus.least_of_all = least("all");
+    return torus;
+}
+
 NodeKind read_node(const JsonField& field, const Description& known) {
-    field.allow_only({"name", "count", "devices", "switches", "links"});
+    field.allow_only({"name", "count", "devices", "switches", "links", "torus"});
     NodeKind node{.name = read_name(field["name"]), .count = read_count(field["count"])};
     for (const JsonField& item : field["devices"].items()) {
         item.allow_only({"name", "count", "type"});
@@ -88,6 +127,12 @@ NodeKind read_node(const JsonField& field, const Description& known) {
              .count = count,
              .listed = count,
              .figures = find_type(known.device_types, item["type"], "device_types")});
+    }
+    if (field["torus"].present()) {
+        if (node.groups.size() != 1)
+            field["torus"].reject("needs one entry in devices. Remove it.");
+        node.torus = read_torus(field["torus"], known);
+        node.groups[0].count = node.groups[0].listed = devices_of(node.torus->extents);
     }
     node.switches = read_switches(field["switches"]);
     if (!field["links"].present()) return node;
@@ -102,9 +147,10 @@ NodeKind read_node(const JsonField& field, const Description& known) {
 Description read_description(const JsonField& root) {
     // plan.json embeds a machine together with its digest.
     root.allow_only({"format", "version", "name", "summary", "provider", "digest", "sizes",
-                     "collectives", "device_types", "link_types", "switches", "nodes"});
+                     "collectives", "torus", "device_types", "link_types", "switches", "nodes"});
     Description description{.name = read_name(root["name"])};
     description.collectives = read_collectives(root["collectives"]);
+    description.collectives.torus = read_extents(root["torus"]);
     for (const std::string& name : root["device_types"].keys()) {
         const JsonField field = root["device_types"][name];
         field.allow_only({}, kDeviceFigures);
@@ -138,43 +184,74 @@ void shrink(NodeKind& node, int kept) {
     }
 }
 
+constexpr std::string_view kSizes = R"("nodes", "devices" or "torus")";
+
+std::string text_of(const MachineSize& size) {
+    return fmt::format("{}", fmt::join(size.numbers, "x"));
+}
+
+/// "2": so many nodes; "2x4": of so many devices each.
+void resize_nodes(NodeKind& node, const std::string& name, const MachineSize& size) {
+    node.count = size.numbers[0];
+    if (size.numbers.size() == 1) return;
+    const int devices = device_count(node);
+    if (size.numbers[1] > devices) {
+        throw UsageError(fmt::format(
+            "machine '{0}': its nodes have {1} devices, got {2}. Write at most {0}:{3}x{1}.", name,
+            devices, size.numbers[1], size.numbers[0]));
+    }
+    shrink(node, size.numbers[1]);
+}
+
+/// "4x8": extents of the torus.
+void resize_torus(NodeKind& node, const std::string& name, const MachineSize& size) {
+    if (size.numbers.size() != node.torus->extents.size()) {
+        throw UsageError(fmt::format(
+            "machine '{0}': expected {1} extents, got {2}. Write them as {0}:{3}.", name,
+            node.torus->extents.size(), text_of(size), fmt::join(node.torus->extents, "x")));
+    }
+    node.torus->extents = size.numbers;
+    node.groups[0].count = node.groups[0].listed = devices_of(size.numbers);
+}
+
 /// Applies the size; the file's "sizes" says what its first number counts.
 void resize(Description& description, const JsonField& sizes, const MachineSize& size) {
-    const std::string unit =
-        sizes.present() ? sizes.text({"\"nodes\" or \"devices\""}) : std::string("none");
-    if (sizes.present() && unit != "nodes" && unit != "devices") {
-        sizes.fail({"\"nodes\" or \"devices\""});
+    const std::string unit = sizes.present() ? sizes.text({kSizes}) : std::string("none");
+    if (sizes.present() && unit != "nodes" && unit != "devices" && unit != "torus") {
+        sizes.fail({kSizes});
     }
     const bool one_kind = description.nodes.size() == 1;
     if (sizes.present() && (!one_kind || description.nodes[0].groups.size() != 1)) {
         sizes.reject("needs one entry in nodes with one in devices. Remove it.");
     }
-    if (!size.count) return;
+    if (unit == "torus" && !description.nodes[0].torus) {
+        sizes.reject("needs a torus in nodes. Remove it.");
+    }
+    if (!size.given()) return;
     const std::string& name = description.name;
     if (!sizes.present()) {
         throw UsageError(fmt::format("machine '{0}' has one size only. Write {0}.", name));
     }
     NodeKind& node = description.nodes[0];
-    if (unit == "devices") {
-        if (size.devices_per_node) {
+    if (unit == "torus") {
+        resize_torus(node, name, size);
+    } else if (unit == "devices") {
+        if (size.numbers.size() > 1) {
             throw UsageError(fmt::format(
                 "machine '{0}' has one node. Write the number of devices, e.g. {0}:2.", name));
         }
-        node.groups[0].count = node.groups[0].listed = *size.count;
+        node.groups[0].count = node.groups[0].listed = size.numbers[0];
     } else {
-        node.count = *size.count;
-        const int devices = device_count(node);
-        if (size.devices_per_node && *size.devices_per_node > devices) {
+        if (size.numbers.size() > 2) {
             throw UsageError(
-                fmt::format("machine '{0}': its nodes have {1} devices, got {2}. "
-                            "Write at most {0}:{3}x{1}.",
-                            name, devices, *size.devices_per_node, *size.count));
+                fmt::format("machine '{0}': expected a number of nodes, or nodes x devices, got "
+                            "{1}. Write e.g. "
+                            "{0}:2 or {0}:2x4.",
+                            name, text_of(size)));
         }
-        if (size.devices_per_node) shrink(node, *size.devices_per_node);
+        resize_nodes(node, name, size);
     }
-    description.name += size.devices_per_node
-                            ? fmt::format(":{}x{}", *size.count, *size.devices_per_node)
-                            : fmt::format(":{}", *size.count);
+    description.name += ":" + text_of(size);
 }
 
 /// Refuses a machine that is too large before anything of it is made.
@@ -190,7 +267,7 @@ void check_size(const Description& description, const JsonField& nodes, const Ma
     const std::string message =
         fmt::format("{} devices and {} switches. A machine has at most {} of each.", devices,
                     switches, kMostDevices);
-    if (size.count) throw UsageError(fmt::format("machine '{}': {}", description.name, message));
+    if (size.given()) throw UsageError(fmt::format("machine '{}': {}", description.name, message));
     nodes.reject(message);
 }
 
@@ -204,7 +281,9 @@ public:
         int first_device = 0;
         auto first_switch = static_cast<int>(devices_.size() + description_.switches.size());
         for (const NodeKind& node : description_.nodes) {
+            if (node.torus) take_torus(node.torus->extents, nodes_field);
             for (int i = 0; i < node.count; ++i) {
+                if (node.torus) make_torus(*node.torus, first_device, nodes_field);
                 make_links(node, first_device, first_switch, nodes_field);
                 first_device += device_count(node);
                 first_switch += static_cast<int>(node.switches.size());
@@ -246,6 +325,41 @@ private:
         switches_.push_back(prefix + figures.name);
     }
 
+    void add_link(const Link& figures, int from, int to, const JsonField& nodes_field) {
+        if (links_.size() == static_cast<std::size_t>(kMostLinks)) {
+            nodes_field.reject(
+                fmt::format("more than {} links. Join the devices through a switch.", kMostLinks));
+        }
+        links_.push_back(figures);
+        links_.back().from = from;
+        links_.back().to = to;
+    }
+
+    /// All nodes are one of these extents.
+    void take_torus(const std::vector<int>& extents, const JsonField& nodes_field) {
+        if (!collectives_.torus.empty() && collectives_.torus != extents)
+            nodes_field.reject("every torus must have the same extents.");
+        collectives_.torus = extents;
+    }
+
+    void make_torus(const Torus& torus, int first_device, const JsonField& nodes_field) {
+        const int devices = devices_of(torus.extents);
+        int stride = devices;
+        for (const int extent : torus.extents) {
+            stride /= extent;
+            for (int d = 0; d < devices; ++d) {
+                const int at = d / stride % extent;
+                if (at + 1 < extent) {
+                    add_link(*torus.figures, first_device + d, first_device + d + stride,
+                             nodes_field);
+                } else if (torus.closes(extent)) {
+                    add_link(*torus.figures, first_device + d, first_device + d - at * stride,
+                             nodes_field);
+                }
+            }
+        }
+    }
+
     void make_links(const NodeKind& node, int first_device, int first_switch,
                     const JsonField& nodes_field) {
         for (const NodeLink& link : node.links) {
@@ -255,13 +369,7 @@ private:
             for (const int a : from.vertices) {
                 for (const int b : to.vertices) {
                     if (pairs && a >= b) continue;  // each pair once
-                    if (links_.size() == static_cast<std::size_t>(kMostLinks)) {
-                        nodes_field.reject(fmt::format(
-                            "more than {} links. Join the devices through a switch.", kMostLinks));
-                    }
-                    links_.push_back(*link.figures);
-                    links_.back().from = a;
-                    links_.back().to = b;
+                    add_link(*link.figures, a, b, nodes_field);
                 }
             }
         }

@@ -12,7 +12,8 @@
 //
 // makes node0/gpu0, ..., node3/gpu3; with one node in all the prefix is left out. An end is a
 // device (gpu2), all devices of a group (gpu*), a switch of the node, or after a slash one that all
-// nodes share. A smaller size drops the last devices of each node together with their links.
+// nodes share. The devices of a node may be a torus: {"extents": [4, 8], "type": "ici"}, linked along each
+// axis. A smaller size drops the last devices of each node together with their links.
 // Counts are checked before anything is made: a file of 100 bytes cannot ask for millions.
 //
 // Errors: InputError naming the field; UsageError for a size that the machine cannot have.

@@ -32,13 +32,14 @@ std::vector<fs::path> preset_files() {
     return files;
 }
 
-/// "4" or "2x4", each number from 1 to kMostDevices.
+/// "4", "2x4" or "4x4x8", each number from 1 to kMostDevices.
 MachineSize parse_size(std::string_view text, const std::string& spec) {
+    const std::string_view whole = text;
     const auto refuse = [&] {
         throw UsageError(
             fmt::format("machine '{}': expected a size such as 4 or 2x4, of at most "
                         "{}, after the colon, got '{}'. Run partita machine list.",
-                        spec, kMostDevices, text));
+                        spec, kMostDevices, whole));
     };
     const auto number = [&](std::string_view digits) {
         int value = 0;
@@ -49,10 +50,14 @@ MachineSize parse_size(std::string_view text, const std::string& spec) {
             refuse();
         return value;
     };
-    const std::size_t cross = text.find('x');
-    MachineSize size{.count = number(text.substr(0, cross)), .devices_per_node = std::nullopt};
-    if (cross != std::string_view::npos) size.devices_per_node = number(text.substr(cross + 1));
-    return size;
+    MachineSize size;
+    for (;;) {
+        const std::size_t cross = text.find('x');
+        size.numbers.push_back(number(text.substr(0, cross)));
+        if (cross == std::string_view::npos) return size;
+        if (size.numbers.size() == kMostTorusAxes) refuse();
+        text.remove_prefix(cross + 1);
+    }
 }
 
 int number_of(std::string_view digits) {

@@ -55,6 +55,7 @@ std::string_view nccl_name(Algorithm algorithm) {
     case Algorithm::round_robin:
     case Algorithm::direct:
     case Algorithm::hierarchical:
+    case Algorithm::torus:
     case Algorithm::library: break;
     }
     return {};

@@ -225,6 +225,84 @@ TEST(CollectiveAlgorithms, HierarchicalNeedsSeveralRanksInSeveralNodes) {
     }
 }
 
+/// Devices in a grid, a link between neighbours, and where an axis is longer than 2 and `closed` between its ends.
+Machine torus(const std::vector<int>& extents, bool closed) {
+    int count = 1;
+    for (const int extent : extents) count *= extent;
+    std::vector<Device> gpus;
+    for (int i = 0; i < count; ++i) gpus.push_back(device("d" + std::to_string(i)));
+    std::vector<Link> links;
+    int stride = count;
+    for (const int extent : extents) {
+        stride /= extent;
+        for (int i = 0; i < count; ++i) {
+            const int at = i / stride % extent;
+            const bool last = at + 1 == extent;
+            if (last && !(closed && extent > 2)) continue;
+            links.push_back({.from = i,
+                             .to = last ? i - at * stride : i + stride,
+                             .bandwidth = kBytesPerSecond,
+                             .latency = kAlpha});
+        }
+    }
+    MachineCollectives collectives;
+    collectives.torus = extents;
+    return {"torus", std::move(gpus), {}, std::move(links), std::move(collectives)};
+}
+
+std::optional<Time> torus_time(const Machine& machine, const std::vector<int>& devices,
+                               Collective kind, std::int64_t bytes) {
+    return algorithm_time(Algorithm::torus, {kind, devices, Bytes{bytes}}, machine);
+}
+
+// One axis of 8, closed: 7 parts of 1/8, both ways at once, 4 hops.
+TEST(CollectiveAlgorithms, TorusGathersBothWaysRoundARing) {
+    const Machine ring = torus({8}, true);
+    EXPECT_EQ(torus_time(ring, first(8), all_gather, 8000), 4 * kAlpha + picoseconds(7000 / 2));
+    EXPECT_EQ(torus_time(ring, first(8), reduce_scatter, 8000), 4 * kAlpha + picoseconds(7000 / 2));
+    EXPECT_EQ(torus_time(ring, first(8), all_reduce, 8000), 8 * kAlpha + picoseconds(7000));
+    // Of a line, or a part of a ring, the ends have one link.
+    const Machine line = torus({8}, false);
+    EXPECT_EQ(torus_time(line, first(8), all_gather, 8000), 7 * kAlpha + picoseconds(7000));
+    EXPECT_EQ(torus_time(ring, first(4), all_gather, 8000), 3 * kAlpha + picoseconds(6000));
+    EXPECT_EQ(torus_time(ring, {0, 2, 4, 6}, all_gather, 8000), std::nullopt);
+    EXPECT_EQ(torus_time(ring, first(8), all_to_all, 8000), std::nullopt);
+}
+
+// 4 x 4, closed: half of the vector along one axis, half along the other, then the other way round: 15 of 16
+// parts come by four links.
+TEST(CollectiveAlgorithms, TorusUsesAllAxesAtOnce) {
+    const Machine square = torus({4, 4}, true);
+    EXPECT_EQ(torus_time(square, first(16), all_gather, 32'000),
+              4 * kAlpha + picoseconds(15 * 2000 / 4));
+    // A column: one axis. A row of two columns: 4 x 2, the second axis is a line of two.
+    EXPECT_EQ(torus_time(square, {1, 5, 9, 13}, all_gather, 8000),
+              2 * kAlpha + picoseconds(3 * 2000 / 2));
+    const std::vector<int> columns{0, 1, 4, 5, 8, 9, 12, 13};
+    // Pieces of 1000: 3 round the long axis beside 1 on the short one, then 2 x 3 beside 4 x 1.
+    EXPECT_EQ(
+        torus_time(square, columns, all_gather, 16'000),
+        (2 * kAlpha + picoseconds(3 * 1000 / 2)) + (2 * kAlpha + picoseconds(2 * 3 * 1000 / 2)));
+    EXPECT_EQ(torus_time(square, {0, 1, 4}, all_gather, 8000), std::nullopt);
+}
+
+// With closed axes as long as each other no device could get more bytes by its links.
+TEST(CollectiveAlgorithms, TorusIsNoQuickerThanTheLinksOfADevice) {
+    for (const auto& extents :
+         std::vector<std::vector<int>>{{6}, {4, 4}, {3, 5}, {2, 4, 4}, {4, 4, 4}}) {
+        for (const bool closed : {false, true}) {
+            const Machine machine = torus(extents, closed);
+            const int n = machine.device_count();
+            std::int64_t links = 0;  // of device 0
+            for (const int extent : extents) links += closed && extent > 2 ? 2 : 1;
+            const std::int64_t bytes = 96'000 * n;
+            const auto time = torus_time(machine, first(n), all_gather, bytes);
+            ASSERT_TRUE(time);
+            EXPECT_GE(*time, picoseconds((n - 1) * (bytes / n) / links));
+        }
+    }
+}
+
 TEST(AlphaBeta, TakesTheCheapestAlgorithm) {
     const Machine machine = around_a_switch(8, /*reduces=*/false);
     const auto devices = first(8);

@@ -46,7 +46,7 @@ TEST(MachineFile, WritingAndReadingIsAFixpoint) {
     std::vector<Machine> machines{load_machine((kRoot / "examples/machines/lab.json").string()),
                                   make_workload_machine({}, 2, 1, Bytes{10})};
     for (const Preset& preset : presets()) machines.push_back(load_machine(preset.name));
-    for (const char* many : {"dgx-h100:64", "p100-cluster:100x3", "cpu:300"}) {
+    for (const char* many : {"dgx-h100:64", "p100-cluster:100x3", "cpu:300", "tpu-v5p:8x8x8"}) {
         machines.push_back(load_machine(many));
     }
     for (const Machine& machine : machines) {
@@ -237,7 +237,7 @@ TEST(Presets, AreThoseThatTheDocumentationNames) {
                            "dgx-h100", "dgx-h200", "g4dn.12xlarge", "g5.48xlarge", "gb200-nvl72",
                            "k80-cluster", "l40s-server", "mayer-50", "mi300x-platform",
                            "nd-h100-v5", "p100-cluster", "p3-g4dn", "p3.8xlarge", "p4d.24xlarge",
-                           "p5.48xlarge", "rtx4090-workstation"));
+                           "p5.48xlarge", "rtx4090-workstation", "tpu-v5e", "tpu-v5p"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -317,8 +317,14 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
               "machine 'dgx-9': unknown preset. Known are a100-t4, a3-megagpu-8g, cpu, dgx-1-v100, "
               "dgx-a100, dgx-b200, dgx-h100, dgx-h200, g4dn.12xlarge, g5.48xlarge, gb200-nvl72, "
               "k80-cluster, l40s-server, mayer-50, mi300x-platform, nd-h100-v5, p100-cluster, "
-              "p3-g4dn, p3.8xlarge, p4d.24xlarge, p5.48xlarge, rtx4090-workstation; a machine file "
-              "ends in .json.");
+              "p3-g4dn, p3.8xlarge, p4d.24xlarge, p5.48xlarge, rtx4090-workstation, tpu-v5e, "
+              "tpu-v5p; a machine file ends in .json.");
+    EXPECT_EQ(usage_error("tpu-v5e:16"),
+              "machine 'tpu-v5e': expected 2 extents, got 16. Write them as tpu-v5e:4x4.");
+    EXPECT_EQ(
+        usage_error("dgx-h100:1x2x3"),
+        "machine 'dgx-h100': expected a number of nodes, or nodes x devices, got 1x2x3. Write "
+        "e.g. dgx-h100:2 or dgx-h100:2x4.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");
 }
@@ -339,6 +345,29 @@ TEST(Presets, KeepTheRatiosOfMayersMachine) {
     EXPECT_EQ(slow, 20);
     EXPECT_EQ(cpus, 20);
     for (const Channel& channel : machine.channels()) EXPECT_EQ(channel.bandwidth, 1'250'000'000);
+}
+
+// Chip 5 of 4 x 4 is at (1, 1): 1 and 9 are its neighbours along the first axis, 4 and 6 along the second.
+TEST(Presets, JoinTheChipsOfATorusAlongEachAxis) {
+    const auto neighbours = [](const Machine& machine, int chip) {
+        std::vector<int> found;
+        for (const Link& link : machine.links()) {
+            if (link.from == chip) found.push_back(link.to);
+            if (link.to == chip) found.push_back(link.from);
+        }
+        std::ranges::sort(found);
+        return found;
+    };
+    const Machine grid = load_machine("tpu-v5e:4x4");
+    EXPECT_THAT(grid.collectives().torus, testing::ElementsAre(4, 4));
+    EXPECT_THAT(neighbours(grid, 5), testing::ElementsAre(1, 4, 6, 9));
+    EXPECT_THAT(neighbours(grid, 0), testing::ElementsAre(1, 4));
+    const Machine closed = load_machine("tpu-v5e:2x16");
+    EXPECT_EQ(closed.name(), "tpu-v5e:2x16");
+    EXPECT_THAT(neighbours(closed, 0), testing::ElementsAre(1, 15, 16));
+    EXPECT_THAT(neighbours(load_machine("tpu-v5p:2x4x4"), 0), testing::ElementsAre(1, 4, 16));
+    EXPECT_THAT(neighbours(load_machine("tpu-v5p:4x4x4"), 0),
+                testing::ElementsAre(1, 3, 4, 12, 16, 48));
 }
 
 TEST(Presets, JoinTheV100sOfADgx1ByTheirSixLinks) {

@@ -5,16 +5,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <optional>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
+#include "cost/machine/group_links.h"
 #include "cost/machine/machine_file.h"
 
 namespace {
 
 /// Routes to the first few devices; each destination costs a search over the whole machine.
 constexpr int kDestinations = 4;
+
+/// Devices that communicate.
+constexpr int kGroup = 16;
 
 /// Larger machines are read, and no more: writing makes two of each.
 constexpr int kMostDevices = 4'096;
@@ -32,6 +37,11 @@ void exercise(const partita::cost::Machine& machine) {
             if (machine.copy_time(from, to, partita::Bytes{1}) <= route.latency) std::abort();
         }
     }
+    std::vector<int> group(static_cast<std::size_t>(std::min(kGroup, machine.device_count())));
+    std::iota(group.begin(), group.end(), 0);
+    for (const auto& axis : machine.group_links(group)->torus) {
+        if (axis.extent < 2 || axis.bandwidth < 1) std::abort();
+    }
 }
 
 }  // namespace
@@ -39,10 +49,9 @@ void exercise(const partita::cost::Machine& machine) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     // As the file says, and in another size: what one of them refuses the other may accept.
-    for (const auto& count : {std::optional<int>(), std::optional<int>(3)}) {
+    for (const std::vector<int>& size : {std::vector<int>{}, {3}, {3, 3}, {2, 3, 4}}) {
         try {
-            exercise(partita::cost::parse_machine(text, "machine.json",
-                                                  {.count = count, .devices_per_node = count}));
+            exercise(partita::cost::parse_machine(text, "machine.json", {.numbers = size}));
         } catch (const partita::InputError&) {
         } catch (const partita::UsageError&) {
         }

@@ -49,9 +49,9 @@ void exercise(const partita::cost::Machine& machine) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     // As the file says, and in another size: what one of them refuses the other may accept.
-    for (const std::vector<int>& size : {std::vector<int>{}, {3}, {3, 3}, {2, 3, 4}}) {
+    for (const std::vector<int>& numbers : {std::vector<int>{}, {3}, {3, 3}, {2, 3, 4}}) {
         try {
-            exercise(partita::cost::parse_machine(text, "machine.json", {.numbers = size}));
+            exercise(partita::cost::parse_machine(text, "machine.json", {.numbers = numbers}));
         } catch (const partita::InputError&) {
         } catch (const partita::UsageError&) {
         }

@@ -181,21 +181,22 @@ private:
     std::vector<bool> has_;
 };
 
-/// nullopt: neighbours have no link of their own.
+/// Adds its channels. nullopt: neighbours have no link of their own.
 std::optional<TorusAxis> axis_of(const Machine& machine, std::span<const int> devices,
-                                 const AxisPlaces& places) {
+                                 const AxisPlaces& places, std::vector<std::int32_t>& channels) {
     TorusAxis axis{.extent = places.count(), .closed = places.is_whole() && places.extent() > 2};
     std::vector<std::int32_t> route;
-    const auto link = [&](int from, int to) -> const Channel* {
+    const auto link = [&](int from, int to) -> std::optional<std::int32_t> {
         route.clear();
         machine.append_route(from, to, route);
-        return route.size() == 1 ? &machine.channels()[static_cast<std::size_t>(route[0])]
-                                 : nullptr;
+        return route.size() == 1 ? std::optional(route[0]) : std::nullopt;
     };
-    const auto take = [&](const Channel& channel) {
+    const auto take = [&](std::int32_t channel) {
+        const Channel& of = machine.channels()[static_cast<std::size_t>(channel)];
         axis.bandwidth =
-            axis.bandwidth == 0 ? channel.bandwidth : std::min(axis.bandwidth, channel.bandwidth);
-        axis.latency = std::max(axis.latency, channel.latency);
+            axis.bandwidth == 0 ? of.bandwidth : std::min(axis.bandwidth, of.bandwidth);
+        axis.latency = std::max(axis.latency, of.latency);
+        channels.push_back(channel);
     };
     for (const int device : devices) {
         const int at = places.at(device);
@@ -203,9 +204,9 @@ std::optional<TorusAxis> axis_of(const Machine& machine, std::span<const int> de
         if (!last && !places.has(at + 1)) continue;
         const int next = last ? device - at * places.stride() : device + places.stride();
         if (last && !axis.closed) continue;
-        const Channel* const there = link(device, next);
-        const Channel* const back = link(next, device);
-        if (there != nullptr && back != nullptr) {
+        const auto there = link(device, next);
+        const auto back = link(next, device);
+        if (there && back) {
             take(*there);
             take(*back);
         } else if (last) {
@@ -217,7 +218,8 @@ std::optional<TorusAxis> axis_of(const Machine& machine, std::span<const int> de
     return axis;
 }
 
-std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> devices, int nodes) {
+std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> devices, int nodes,
+                                  std::vector<std::int32_t>& channels) {
     const std::vector<int>& extents = machine.collectives().torus;
     if (extents.empty() || nodes != 1 || devices.size() < 2) return {};
     std::vector<TorusAxis> axes;
@@ -228,7 +230,7 @@ std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> d
         box *= static_cast<std::size_t>(places.count());
         if (!places.is_run()) return {};
         if (places.count() == 1) continue;
-        const auto axis = axis_of(machine, devices, places);
+        const auto axis = axis_of(machine, devices, places, channels);
         if (!axis) return {};
         axes.push_back(*axis);
     }
@@ -253,7 +255,8 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     node_switches_reduce = std::ranges::all_of(
         node_members_, [&](const auto& members) { return reduced_by_a_switch(machine, members); });
 
-    torus = torus_axes(machine, devices_, nodes);
+    torus = torus_axes(machine, devices_, nodes, torus_channels);
+    if (torus.empty()) torus_channels.clear();
     FlowCounter counter(machine);
     const auto flow = [&](int from, int to) {
         counter.add(devices_[static_cast<std::size_t>(from)],

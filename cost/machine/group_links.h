@@ -68,6 +68,7 @@ public:
 
     /// Those along which it has any; empty: the group is no box of a torus.
     std::vector<TorusAxis> torus;
+    std::vector<std::int32_t> torus_channels;  ///< along these axes, both ways
 
     Round ring;  ///< i to i + 1, at once
     Round to_root;

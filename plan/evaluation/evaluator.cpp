@@ -150,6 +150,7 @@ Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const T
         evaluation.devices.push_back({timeline.busy[d], peak[d]});
     }
     evaluation.overflow = memory_overflow(problem, evaluation.devices);
+    evaluation.tasks = static_cast<std::int64_t>(graph.size());
     return evaluation;
 }
 

@@ -43,6 +43,7 @@ struct Evaluation {
     Bytes overflow;              ///< sum over devices of the bytes above capacity
     Time value;
     std::vector<DeviceUse> devices;
+    std::int64_t tasks = 0;  ///< that were simulated; 0: none, or not said
 
     [[nodiscard]] bool feasible() const { return keeps_schedule && overflow == Bytes{0}; }
     [[nodiscard]] bool better_than(const Evaluation& other) const {

@@ -6,6 +6,8 @@
 #include <ranges>
 #include <utility>
 
+#include "cost/machine/group_links.h"
+
 namespace partita::plan {
 
 std::int32_t resource_count_of(const Problem& problem) {
@@ -73,17 +75,24 @@ ResourceSets::Group ResourceSets::of_ranks(std::span<const int> devices) {
         return std::equal(ranks.begin(), ranks.end(), devices.begin(), devices.end());
     });
     if (known >= 0) return {known, group_sets_[static_cast<std::size_t>(known)]};
+    const cost::Machine& machine = problem_.machine();
+    const auto of_channel = [&](std::int32_t channel) {
+        return 3 * problem_.device_count() + channel;
+    };
     std::vector<std::int32_t> resources;
+    if (!machine.collectives().torus.empty()) {
+        for (const std::int32_t channel : machine.group_links(devices)->torus_channels)
+            resources.push_back(of_channel(channel));
+    }
+    const bool in_torus = !resources.empty();
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const int next = devices[(i + 1) % devices.size()];
         resources.push_back(send_row(devices[i]));
         resources.push_back(receive_row(devices[i]));
-        if (is_cpu(problem_.machine().device(devices[i]))) {
-            resources.push_back(compute_row(devices[i]));
-        }
-        for (const std::int32_t channel : problem_.machine().route(devices[i], next).channels) {
-            resources.push_back(3 * problem_.device_count() + channel);
-        }
+        if (is_cpu(machine.device(devices[i]))) resources.push_back(compute_row(devices[i]));
+        if (in_torus) continue;
+        for (const std::int32_t channel : machine.route(devices[i], next).channels)
+            resources.push_back(of_channel(channel));
     }
     const auto row = static_cast<std::int32_t>(ranks_.rows());
     groups_.add(hash.value(), row);

@@ -119,6 +119,7 @@ std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
             continue;
         }
         ++evaluations_;
+        evaluated_tasks_ += results[i].tasks;
         offer(candidates[i], results[i]);
     }
     if (done > 0) last_ = Candidate{candidates[done - 1], results[done - 1], searcher_};

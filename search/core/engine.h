@@ -186,6 +186,8 @@ public:
     std::vector<Measured> measure(std::span<const plan::Strategy> candidates);
 
     [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+    /// That evaluate() has simulated: what it took, whatever the host.
+    [[nodiscard]] std::int64_t evaluated_tasks() const { return evaluated_tasks_; }
 
     /// Is the best more than 1 % better than what was known after so many evaluations?
     [[nodiscard]] bool improved_since(std::int64_t evaluations) const;
@@ -304,6 +306,7 @@ private:
     std::vector<Foreseen> foreseen_;
     std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
     std::int64_t evaluations_ = 0;
+    std::int64_t evaluated_tasks_ = 0;
     std::int64_t proposals_ = 0;
     std::int64_t acceptances_ = 0;
     std::vector<std::string> notes_;

@@ -324,7 +324,8 @@ bool GridSearch::try_grid(Engine& engine, Attempt& attempt) {
         if (fits_as_it_is && proposal.level != ZeroLevel::none) break;
     }
     if (fault_.empty()) fault_ = attempt.fault;
-    misses_ = improves ? 0 : misses_ + 1;
+    // What cannot be says nothing of how far the best ones are.
+    if (attempt.fault.empty()) misses_ = improves ? 0 : misses_ + 1;
     return true;
 }
 
@@ -348,10 +349,15 @@ Status GridSearch::end(Engine& engine) const {
 }
 
 Status GridSearch::step(Engine& engine) {
-    if (!queue_) find_grids(engine);
+    if (!queue_) {
+        find_grids(engine);
+        tasks_before_ = engine.evaluated_tasks();
+    }
     const plan::Evaluation* const best = engine.best_evaluation();
-    const bool enough = misses_ >= kMostMisses && best != nullptr && best->feasible();
-    if (enough) return end(engine);
+    const bool fits = best != nullptr && best->feasible();
+    const bool has_worked =
+        !engine.spent() && engine.evaluated_tasks() - tasks_before_ >= kMostTasks;
+    if (fits && (misses_ >= kMostMisses || has_worked)) return end(engine);
     const std::size_t turns = misses_ < kMostMisses ? kMostMisses - misses_ : 1;
     if (ahead_.size() < std::min(engine.foresight(), turns)) {
         if (const auto entry = queue_->pop(std::numeric_limits<double>::infinity())) {

@@ -10,8 +10,8 @@
 //
 // Best estimate first (grid_queue.h). What keeps more than there is memory (kept_state.h) is not
 // evaluated while anything else may fit. A grid that does not fit is tried with more and more ZeRO; one
-// that fits with level 1 too, which may be quicker. It ends when kMostMisses in a row are not the
-// best so far, and something fits.
+// that fits with level 1 too, which may be quicker. It ends when kMostMisses possible ones in a row are
+// not the best so far, and something fits; without a budget, too, when it has simulated kMostTasks.
 //
 // Of equal devices all are used, or as many as the degrees that were said divide, and those of one
 // node; where they are too few for what was said, all devices of whatever kinds, in their order.
@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -44,7 +45,8 @@ std::vector<Grid> grids_of(const ParallelConfig& config, int devices, int node);
 
 class GridSearch final : public Searcher {
 public:
-    static constexpr int kMostMisses = 24;
+    static constexpr int kMostMisses = 12;
+    static constexpr std::int64_t kMostTasks = 16'000'000;
 
     [[nodiscard]] Status step(Engine& engine) override;
 
@@ -96,10 +98,11 @@ private:
     };
     std::optional<Hopeless> least_;
     std::map<Grid, bool>
-        folds_;          ///< of grids too fine in shards; by degrees alone, for it takes long
-    int tried_ = 0;      ///< configurations that were evaluated
-    int misses_ = 0;     ///< grids in a row
-    std::string fault_;  ///< of the first grid that had one
+        folds_;       ///< of grids too fine in shards; by degrees alone, for it takes long
+    int tried_ = 0;   ///< configurations that were evaluated
+    int misses_ = 0;  ///< grids in a row
+    std::int64_t tasks_before_ = 0;  ///< Engine::evaluated_tasks() at the begin
+    std::string fault_;              ///< of the first grid that had one
 };
 
 }  // namespace partita::search

@@ -31,6 +31,9 @@ constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .r
 /// hard to leave by small changes (docs/search-design.md).
 constexpr std::int64_t kFewEvaluations = 200;
 
+/// With more `auto` has no mcmc (AutoOptions): some twenty proposals would be all.
+constexpr std::int64_t kManyTasks = 400'000;
+
 bool may_split(const plan::Problem& problem) {
     return !problem.constraints().whole_ops() && !plan::has_given_costs(problem);
 }
@@ -55,14 +58,16 @@ Turns splitters(Engine& engine, int /*round*/) {
     return turns;
 }
 
-/// What people configure for models that are too large for everything so far.
+/// What people configure for models that are too large for everything so far, or for small changes to get
+/// far.
 Turns configurations(Engine& engine, int /*round*/) {
     Turns turns;
     const plan::Evaluation* const best = engine.best_evaluation();
     const bool fits = best != nullptr && best->feasible();
     const plan::Problem& problem = engine.problem();
     const bool splits = problem.objective() == plan::Objective::step_time && may_split(problem);
-    if (!fits && splits) turns.push_back({"grids", std::make_unique<GridSearch>()});
+    if (splits && (!fits || engine.task_count(*engine.best()) > kManyTasks))
+        turns.push_back({"grids", std::make_unique<GridSearch>()});
     return turns;
 }
 

@@ -362,6 +362,19 @@ TEST_F(OfLayers, UnequalDevicesShareWhatNeedsThemAll) {
 }
 
 // Two branches side by side, of two layers each.
+// On many devices most grids share a batch among more than it has samples: these come first by estimate,
+// and must not end the search where something fits already.
+TEST_F(OfLayers, GridsThatCannotBeEndNothing) {
+    machine_ = plan::switched_machine(64);
+    options_.policy = {};
+    options_.constraints.free_schedule = true;
+    options_.constraints.most_micro_batches = 256;
+    problem_.emplace(plan::make_problem(graph_, machine_, options_));
+    const SearchResult result = search(*problem_, {.searchers = {"single-device", "grids"}});
+    EXPECT_EQ(result.searcher, "single-device");  // little work
+    EXPECT_GE(result.evaluations - 1, GridSearch::kMostMisses);
+}
+
 TEST_F(OfLayers, LayersThatDoNotFollowEachOtherAreRefused) {
     plan::NetworkBuilder build;
     const graph::TensorId x = build.source("x", graph::TensorRole::input, {64, 32});

@@ -132,6 +132,8 @@ NodeKind read_node(const JsonField& field, const Description& known) {
         if (node.groups.size() != 1)
             field["torus"].reject("needs one entry in devices. Remove it.");
         node.torus = read_torus(field["torus"], known);
+        const JsonField count = field["devices"].items().front()["count"];
+        if (count.present()) count.reject("follows from the torus. Remove it.");
         node.groups[0].count = node.groups[0].listed = devices_of(node.torus->extents);
     }
     node.switches = read_switches(field["switches"]);
@@ -245,8 +247,7 @@ void resize(Description& description, const JsonField& sizes, const MachineSize&
         if (size.numbers.size() > 2) {
             throw UsageError(
                 fmt::format("machine '{0}': expected a number of nodes, or nodes x devices, got "
-                            "{1}. Write e.g. "
-                            "{0}:2 or {0}:2x4.",
+                            "{1}. Write e.g. {0}:2 or {0}:2x4.",
                             name, text_of(size)));
         }
         resize_nodes(node, name, size);

@@ -131,7 +131,7 @@ cost::Machine to_internal(const MachineSpec& spec) {
     for (const DeviceSpec& device : spec.devices) devices.push_back(to_internal(device));
     std::vector<std::string> switches;
     cost::MachineCollectives collectives{
-        .model = spec.collectives, .reducing_switches = {}, .source = {}};
+        .model = spec.collectives, .reducing_switches = {}, .source = {}, .torus = spec.torus};
     for (const SwitchSpec& hub : spec.switches) {
         if (hub.reduces) collectives.reducing_switches.push_back(static_cast<int>(switches.size()));
         switches.push_back(hub.name);
@@ -176,7 +176,8 @@ int Machine::device_count() const {
 MachineSpec Machine::spec() const {
     const cost::Machine& machine = impl_->machine;
     const cost::MachineCollectives& collectives = machine.collectives();
-    MachineSpec spec{.name = machine.name(), .collectives = collectives.model};
+    MachineSpec spec{
+        .name = machine.name(), .collectives = collectives.model, .torus = collectives.torus};
     for (const cost::Device& device : machine.devices()) spec.devices.push_back(to_public(device));
     for (const std::string& name : machine.switches()) {
         const int position = static_cast<int>(spec.switches.size());

@@ -192,9 +192,13 @@ void Machine::check() const {
 
 void Machine::check_torus() const {
     if (collectives_.torus.empty()) return;
+    check_count(collectives_.torus.size(), kMostTorusAxes, "torus");
     std::int64_t in_node = 1;
-    for (const int extent : collectives_.torus)
+    for (const int extent : collectives_.torus) {
+        require(extent >= 1 && extent <= kMostDevices, "torus", "an extent from 1 to 65536",
+                extent);
         in_node = std::min<std::int64_t>(in_node * extent, kMostDevices + 1);
+    }
     const auto size = static_cast<std::size_t>(in_node);
     bool fits = devices_.size() % size == 0;
     for (std::size_t i = 1; fits && i < devices_.size(); ++i) {

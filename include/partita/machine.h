@@ -79,6 +79,10 @@ struct MachineSpec {
     std::vector<LinkSpec> links;  ///< every device must reach every other
     /// A calibrated model of data/collectives/models, such as "nccl-a100"; "": from the links.
     std::string collectives;
+    /// Extents of the torus that the devices of every node are in their order, the last axis fastest,
+    /// so that collectives go along all axes at once; empty: they are none. The links are listed all
+    /// the same.
+    std::vector<int> torus;
 };
 
 class Machine {

@@ -55,6 +55,18 @@ TEST(Machine, OfItsOwnSpecIsTheSameMachine) {
     }
 }
 
+TEST(Machine, ByHandMayBeATorus) {
+    MachineSpec spec = Machine::load("tpu-v5e:2x4").spec();
+    EXPECT_EQ(spec.torus, (std::vector<int>{2, 4}));
+    for (const std::vector<int>& torus :
+         {std::vector<int>{0}, {-2, -4}, {3}, {2, 4, 2}, {1, 1, 1, 2, 4}, {1 << 30, 1 << 30, 4}}) {
+        spec.torus = torus;
+        EXPECT_THROW(static_cast<void>(Machine(spec)), InputError);
+    }
+    spec.torus = {4, 2};
+    EXPECT_EQ(Machine(spec).device_count(), 8);
+}
+
 TEST(Machine, ByHandIsWhatItsFileSays) {
     const Machine machine(pair());
     EXPECT_EQ(machine.name(), "pair");

@@ -28,8 +28,7 @@ using StoredValues = std::map<std::string, StoredValue>;  ///< by the tensor's n
 
 /// The bytes of an .onnx file. What `values` has not lies in a file that does not exist. Throws
 /// InputError naming graph and op for what only the whole graph shows and the importer would not say
-/// as well: no output, an operator that ONNX does not define
-/// and whose results have no given shape.
+/// as well: no output, an operator that ONNX does not define and whose results have no given shape.
 std::string to_onnx(const Graph::Impl& graph, const StoredValues& values = {});
 
 }  // namespace partita::api

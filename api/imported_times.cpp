@@ -66,8 +66,7 @@ cost::MeasuredTransfer measured_row(const TransferTime& transfer, const std::str
     if (!fits || transfer.bytes <= Bytes{} || transfer.time <= Time{}) {
         throw UsageError(fmt::format(
             "{} among {} ranks, {} in {}: expected at least 2 ranks (of a copy 2), and bytes and "
-            "time > "
-            "0.",
+            "time > 0.",
             transfer.kind, transfer.ranks, to_text(transfer.bytes), to_text(transfer.time)));
     }
     row.time.median = row.time.lower = row.time.upper = transfer.time;

@@ -271,9 +271,14 @@ private:
             const std::vector<std::string> names = names_of(graph, kind);
             std::vector<HostTensor> tensors = files.read(stem, names);
             if (tensors.size() != names.size() && (kind == OpKind::input || !tensors.empty())) {
-                throw UsageError(fmt::format("--inputs {}: expected {} of {}, there are {}.",
-                                             place.string(), count_of(std::ssize(names), "file"),
-                                             stem, tensors.size()));
+                const bool lacks = tensors.size() < names.size();
+                throw UsageError(fmt::format(
+                    "--inputs {}: expected {} of {}, there are {}. {}.", place.string(),
+                    count_of(std::ssize(names), "file"), stem, tensors.size(),
+                    lacks ? fmt::format("Write {} for '{}'",
+                                        importers::array_file_name(names[tensors.size()]),
+                                        names[tensors.size()])
+                          : "Remove the others"));
             }
             for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].name = names[i];
             return tensors;

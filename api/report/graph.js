@@ -12,7 +12,7 @@ function deviceNames(devices) {
   return devices.slice(0, 6).map(name).join(", ") + more;
 }
 
-// What ops do, have moved and make others wait for, a line each.
+// What ops compute, have moved and take of the critical path, a line each.
 function effortText(ops) {
   const lines = [], sum = values => values.reduce((a, b) => a + b, 0);
   const flops = sum(ops.map(op => data.ops.flops[op]));
@@ -31,7 +31,7 @@ function effortText(ops) {
     lines.push(`on the critical path for ${time(path)}, ${
         (100 * path / data.whole).toFixed(path < data.whole / 10 ? 1 : 0)} % of it`);
   else if (data.ops.path.length)
-    lines.push("nothing waits for it: not on the critical path");
+    lines.push("not on the critical path");
   return lines.map(line => `\n${line}`).join("");
 }
 
@@ -39,9 +39,10 @@ function boxText(box) {
   if (box.op >= 0) {
     const devices = devicesOf(box.op), split = splitOf(box.op);
     const how = split ? `, split ${split}, on ${devices.length} devices: ` : " on ";
-    const made = data.ops.makes[data.ops.made[box.op]];
+    const made = data.ops.makes[data.ops.made[box.op]], effort = effortText([box.op]);
     return `${data.ops.name[box.op]}\n${data.ops.type[box.op]}${how}${deviceNames(devices)}\n${
-        time(data.ops.time[box.op])}${split ? " in one piece" : ""}${made ? `\nmakes ${made}` : ""}${effortText([box.op])}`;
+        time(data.ops.time[box.op])}${split ? " in one piece" : ""}${made ? `\nmakes ${made}` : ""}${
+        effort}`;
   }
   const splits = box.ops.filter(op => splitOf(op)).length;
   const work = box.ops.reduce((sum, op) => sum + data.ops.time[op], 0);

@@ -218,11 +218,18 @@ std::optional<TorusAxis> axis_of(const Machine& machine, std::span<const int> de
     return axis;
 }
 
-std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> devices, int nodes,
-                                  std::vector<std::int32_t>& channels) {
-    const std::vector<int>& extents = machine.collectives().torus;
-    if (extents.empty() || nodes != 1 || devices.size() < 2) return {};
+/// Of a group, with the channels along its axes; no axes: it is no box of a torus.
+struct TorusBox {
     std::vector<TorusAxis> axes;
+    std::vector<std::int32_t> channels;
+};
+
+TorusBox torus_box(const Machine& machine, std::span<const int> devices) {
+    const std::vector<int>& extents = machine.collectives().torus;
+    const int node = machine.device(devices.front()).node;
+    const auto is_here = [&](int device) { return machine.device(device).node == node; };
+    if (extents.empty() || !std::ranges::all_of(devices, is_here)) return {};
+    TorusBox found;
     std::size_t box = 1;
     int stride = 1;
     for (std::size_t a = extents.size(); a-- > 0; stride *= extents[a]) {
@@ -230,11 +237,11 @@ std::vector<TorusAxis> torus_axes(const Machine& machine, std::span<const int> d
         box *= static_cast<std::size_t>(places.count());
         if (!places.is_run()) return {};
         if (places.count() == 1) continue;
-        const auto axis = axis_of(machine, devices, places, channels);
+        const auto axis = axis_of(machine, devices, places, found.channels);
         if (!axis) return {};
-        axes.push_back(*axis);
+        found.axes.push_back(*axis);
     }
-    return box == devices.size() ? axes : std::vector<TorusAxis>{};
+    return box == devices.size() ? found : TorusBox{};
 }
 
 }  // namespace
@@ -255,8 +262,7 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     node_switches_reduce = std::ranges::all_of(
         node_members_, [&](const auto& members) { return reduced_by_a_switch(machine, members); });
 
-    torus = torus_axes(machine, devices_, nodes, torus_channels);
-    if (torus.empty()) torus_channels.clear();
+    torus = torus_box(machine, devices_).axes;
     FlowCounter counter(machine);
     const auto flow = [&](int from, int to) {
         counter.add(devices_[static_cast<std::size_t>(from)],
@@ -334,6 +340,15 @@ Round GroupLinks::worst_shift(const Machine& machine) const {
         }
         return worst;
     });
+}
+
+std::vector<std::int32_t> channels_of(const Machine& machine, std::span<const int> devices) {
+    std::vector<std::int32_t> channels = torus_box(machine, devices).channels;
+    if (!channels.empty() || devices.size() < 2) return channels;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        machine.append_route(devices[i], devices[(i + 1) % devices.size()], channels);
+    }
+    return channels;
 }
 
 std::shared_ptr<const GroupLinks> GroupLinksCache::find(const Machine& machine,

@@ -68,7 +68,6 @@ public:
 
     /// Those along which it has any; empty: the group is no box of a torus.
     std::vector<TorusAxis> torus;
-    std::vector<std::int32_t> torus_channels;  ///< along these axes, both ways
 
     Round ring;  ///< i to i + 1, at once
     Round to_root;
@@ -112,6 +111,10 @@ private:
     mutable Once<Round> all_pairs_, worst_shift_, node_pairs_, column_pairs_;
     mutable Once<std::int64_t> direct_bandwidth_;
 };
+
+/// Channels that a group which communicates is taken to keep busy, whatever the algorithm: those of the
+/// ring through it, or where it is a box of a torus all along its axes. Some may be there twice.
+std::vector<std::int32_t> channels_of(const Machine& machine, std::span<const int> devices);
 
 /// The groups of one machine, by their devices in order. Emptied when it holds too many.
 class GroupLinksCache {

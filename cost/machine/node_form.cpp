@@ -92,6 +92,7 @@ int read_count(const JsonField& field) {
     return static_cast<int>(field.integer(1, kMostDevices, {"a count from 1 to 65536"}));
 }
 
+/// kMostDevices + 1: they are more than a machine may have.
 int devices_of(const std::vector<int>& extents) {
     std::int64_t devices = 1;
     for (const int extent : extents)
@@ -99,10 +100,13 @@ int devices_of(const std::vector<int>& extents) {
     return static_cast<int>(devices);
 }
 
+constexpr std::string_view kTooMany = "are more than 65536 devices. Write smaller extents.";
+
 Torus read_torus(const JsonField& field, const Description& known) {
     field.allow_only({"extents", "type", "closed"});
     Torus torus{.extents = read_extents(field["extents"]),
                 .figures = find_type(known.link_types, field["type"], "link_types")};
+    if (devices_of(torus.extents) > kMostDevices) field["extents"].reject(kTooMany);
     const JsonField closed = field["closed"];
     if (!closed.present()) return torus;
     closed.allow_only({"each", "all"});
@@ -212,6 +216,8 @@ void resize_torus(NodeKind& node, const std::string& name, const MachineSize& si
             "machine '{0}': expected {1} extents, got {2}. Write them as {0}:{3}.", name,
             node.torus->extents.size(), text_of(size), fmt::join(node.torus->extents, "x")));
     }
+    if (devices_of(size.numbers) > kMostDevices)
+        throw UsageError(fmt::format("machine '{}': {} {}", name, text_of(size), kTooMany));
     node.torus->extents = size.numbers;
     node.groups[0].count = node.groups[0].listed = devices_of(size.numbers);
 }

@@ -91,7 +91,7 @@ public:
     /// link to nowhere, devices that nothing joins.
     explicit Machine(const MachineSpec& spec);
 
-    /// A preset with optional size ("cpu:2", "dgx-a100", "p100-cluster:2x4"), or a machine file
+    /// A preset with optional size ("cpu:2", "p100-cluster:2x4", "tpu-v5e:4x8"), or a machine file
     /// when `spec` ends in ".json". Throws UsageError for an unknown preset, naming the known ones,
     /// InputError for a bad file.
     [[nodiscard]] static Machine load(const std::string& spec);

@@ -29,15 +29,15 @@ public:
         const std::vector<std::int32_t> sets = sets_in_use();
         begin(sets);
         FoldingScratch scratch;
-        scratch.of_sets.resize(resource_sets_.resources().rows());
+        std::vector<std::uint64_t> of_sets(resource_sets_.resources().rows());
         for (int round = 0; round < kMostRounds; ++round) {
             for (std::size_t i = 0; i < lists_.size(); ++i) tell(i);
             for (const std::int32_t set : sets) {
                 const auto s = static_cast<std::size_t>(set);
-                scratch.of_sets[s] = classes_.hash_of(resource_sets_.resources()[s]);
+                of_sets[s] = classes_.hash_of(resource_sets_.resources()[s]);
             }
             for (TensorFolding& tensor : different_)
-                tensor.classify(resource_sets_, classes_, scratch);
+                tensor.classify(resource_sets_, of_sets, classes_, scratch);
             if (!classes_.part()) return true;
         }
         return false;

@@ -60,11 +60,12 @@ void TensorFolding::find_traits() {
     }
 }
 
-TensorFolding::Class TensorFolding::class_of_task(std::size_t task, const ResourceClasses& classes,
+TensorFolding::Class TensorFolding::class_of_task(std::size_t task,
+                                                  std::span<const std::uint64_t> sets,
+                                                  const ResourceClasses& classes,
                                                   FoldingScratch& scratch) const {
     Hash hash = traits_[task];
-    const auto set = static_cast<std::size_t>(tasks_.tasks[task].resource_set);
-    hash.add(number(scratch.of_sets[set]));
+    hash.add(number(sets[static_cast<std::size_t>(tasks_.tasks[task].resource_set)]));
     std::vector<Class>& before = scratch.before;
     before.clear();
     for (const TaskRef ref : tasks_.predecessors[task]) before.push_back(class_of(ref, classes));
@@ -75,8 +76,8 @@ TensorFolding::Class TensorFolding::class_of_task(std::size_t task, const Resour
     return hash.value();
 }
 
-void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses& classes,
-                             FoldingScratch& scratch) {
+void TensorFolding::classify(const ResourceSets& resource_sets, std::span<const std::uint64_t> sets,
+                             ResourceClasses& classes, FoldingScratch& scratch) {
     if (traits_.empty()) find_traits();
     found_.clear();
     // Of several alike on one device the first is of another class than the second.
@@ -84,7 +85,7 @@ void TensorFolding::classify(const ResourceSets& resource_sets, ResourceClasses&
     scratch.counts.clear();
     for (std::size_t task = 0; task < tasks_.tasks.size(); ++task) {
         Hash hash;
-        hash.add(number(class_of_task(task, classes, scratch)));
+        hash.add(number(class_of_task(task, sets, classes, scratch)));
         if (tasks_.tasks[task].kind != TaskKind::collective) {
             Hash here = hash;
             here.add(tasks_.tasks[task].device);

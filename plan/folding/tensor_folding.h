@@ -41,7 +41,6 @@ struct FoldingScratch {
     HashIndex alike;                   ///< hashes of tasks on a device, by number
     std::vector<std::int32_t> counts;  ///< per number: how many tasks there were so far
     std::vector<std::uint64_t> before;
-    std::vector<std::uint64_t> of_sets;  ///< per resource set in use, of this round
 };
 
 class TensorFolding {
@@ -58,9 +57,10 @@ public:
 
     [[nodiscard]] std::span<const Task> tasks() const { return tasks_.tasks; }
 
-    /// Finds the classes of its tasks, and tells all resources and devices what they see.
-    void classify(const ResourceSets& resource_sets, ResourceClasses& classes,
-                  FoldingScratch& scratch);
+    /// Finds the classes of its tasks, and tells all resources and devices what they see. `sets`: per
+    /// resource set in use its class (ResourceClasses::hash_of).
+    void classify(const ResourceSets& resource_sets, std::span<const std::uint64_t> sets,
+                  ResourceClasses& classes, FoldingScratch& scratch);
 
     /// By the classes found last. Null: its tasks do not fold.
     [[nodiscard]] std::unique_ptr<FoldedTasks> folded(FoldingRules& rules) const;
@@ -70,7 +70,8 @@ private:
 
     [[nodiscard]] Class class_of(TaskRef ref, const ResourceClasses& classes) const;
     void find_traits();
-    [[nodiscard]] Class class_of_task(std::size_t task, const ResourceClasses& classes,
+    [[nodiscard]] Class class_of_task(std::size_t task, std::span<const std::uint64_t> sets,
+                                      const ResourceClasses& classes,
                                       FoldingScratch& scratch) const;
     void classify_buffers(ResourceClasses& classes);
     void tell_reads(ResourceClasses& classes) const;

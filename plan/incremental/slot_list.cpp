@@ -8,23 +8,17 @@ namespace partita::plan {
 void SlotList::clear() {
     tasks_.clear();
     predecessor_ends_.clear();
-    predecessor_count_ = 0;
-}
-
-void SlotList::grow() {
-    constexpr std::size_t kLeast = 64;
-    predecessors_.resize(std::max(kLeast, 2 * predecessor_count_));
+    predecessors_.clear();
 }
 
 void SlotList::add(const SlotTask& task) {
     const std::size_t begin = predecessor_ends_.empty() ? 0 : predecessor_ends_.back();
-    if (predecessor_count_ > begin + 1) {
-        Slot* const first = predecessors_.data() + begin;
-        Slot* const end = predecessors_.data() + predecessor_count_;
-        std::sort(first, end);
-        predecessor_count_ = begin + static_cast<std::size_t>(std::unique(first, end) - first);
+    if (predecessors_.size() > begin + 1) {
+        const auto first = predecessors_.begin() + static_cast<std::ptrdiff_t>(begin);
+        std::sort(first, predecessors_.end());
+        predecessors_.erase(std::unique(first, predecessors_.end()), predecessors_.end());
     }
-    predecessor_ends_.push_back(predecessor_count_);
+    predecessor_ends_.push_back(predecessors_.size());
     tasks_.push_back(task);
 }
 

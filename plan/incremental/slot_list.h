@@ -18,22 +18,16 @@ public:
     void clear();
 
     /// Of the task that is added next; may be said more than once.
-    void add_predecessor(Slot slot) {
-        if (predecessor_count_ == predecessors_.size()) grow();
-        predecessors_[predecessor_count_++] = slot;
-    }
+    void add_predecessor(Slot slot) { predecessors_.push_back(slot); }
     void add(const SlotTask& task);
 
     /// All that were added, predecessors rising. Valid until the next addition.
     std::span<const SlotTask> tasks();
 
 private:
-    void grow();
-
     std::vector<SlotTask> tasks_;
     std::vector<std::size_t> predecessor_ends_;  ///< per task, in predecessors_
-    std::vector<Slot> predecessors_;  ///< as far as there is memory; some are pushed for each task
-    std::size_t predecessor_count_ = 0;
+    std::vector<Slot> predecessors_;  ///< of the tasks, then of the next one as they came
 };
 
 }  // namespace partita::plan

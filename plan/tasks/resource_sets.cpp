@@ -76,24 +76,14 @@ ResourceSets::Group ResourceSets::of_ranks(std::span<const int> devices) {
     });
     if (known >= 0) return {known, group_sets_[static_cast<std::size_t>(known)]};
     const cost::Machine& machine = problem_.machine();
-    const auto of_channel = [&](std::int32_t channel) {
-        return 3 * problem_.device_count() + channel;
-    };
     std::vector<std::int32_t> resources;
-    if (!machine.collectives().torus.empty()) {
-        for (const std::int32_t channel : machine.group_links(devices)->torus_channels)
-            resources.push_back(of_channel(channel));
+    for (const int device : devices) {
+        resources.push_back(send_row(device));
+        resources.push_back(receive_row(device));
+        if (is_cpu(machine.device(device))) resources.push_back(compute_row(device));
     }
-    const bool in_torus = !resources.empty();
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-        const int next = devices[(i + 1) % devices.size()];
-        resources.push_back(send_row(devices[i]));
-        resources.push_back(receive_row(devices[i]));
-        if (is_cpu(machine.device(devices[i]))) resources.push_back(compute_row(devices[i]));
-        if (in_torus) continue;
-        for (const std::int32_t channel : machine.route(devices[i], next).channels)
-            resources.push_back(of_channel(channel));
-    }
+    for (const std::int32_t channel : cost::channels_of(machine, devices))
+        resources.push_back(3 * problem_.device_count() + channel);
     const auto row = static_cast<std::int32_t>(ranks_.rows());
     groups_.add(hash.value(), row);
     ranks_.add_row(devices);

@@ -26,9 +26,8 @@ public:
     /// Send row, receive row and the channels between them. Between CPUs, whose cores move the
     /// bytes, the compute row of the receiver too, and in another node that of the sender.
     std::int32_t of_copy(int from, int to);
-    /// Both communication rows of every rank, the compute rows of CPUs, and the channels of the
-    /// ring through them, or all among them where they are a box of a torus: these every algorithm
-    /// is taken to keep busy.
+    /// Both communication rows of every rank, the compute rows of CPUs, and the channels that these
+    /// keep busy together (cost::channels_of).
     Group of_ranks(std::span<const int> devices);
 
     [[nodiscard]] const Csr<std::int32_t>& resources() const { return resource_sets_; }

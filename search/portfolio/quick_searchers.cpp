@@ -11,6 +11,7 @@
 #include "search/core/engine.h"
 #include "search/hybrid_parallel/grid_search.h"
 #include "search/max_load/contiguous/contiguous.h"
+#include "search/portfolio/composed_searchers.h"
 #include "search/portfolio/searcher_table.h"
 #include "search/variable_elimination/elimination.h"
 
@@ -31,8 +32,8 @@ constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .r
 /// hard to leave by small changes (docs/search-design.md).
 constexpr std::int64_t kFewEvaluations = 200;
 
-/// With more `auto` has no mcmc (AutoOptions): some twenty proposals would be all.
-constexpr std::int64_t kManyTasks = 400'000;
+/// With more `auto` has no mcmc.
+constexpr std::int64_t kManyTasks = AutoOptions{}.work / AutoOptions{}.fewest_proposals;
 
 bool may_split(const plan::Problem& problem) {
     return !problem.constraints().whole_ops() && !plan::has_given_costs(problem);

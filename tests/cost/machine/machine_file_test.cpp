@@ -321,6 +321,8 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
               "tpu-v5p; a machine file ends in .json.");
     EXPECT_EQ(usage_error("tpu-v5e:16"),
               "machine 'tpu-v5e': expected 2 extents, got 16. Write them as tpu-v5e:4x4.");
+    EXPECT_EQ(usage_error("tpu-v5p:64x64x64"),
+              "machine 'tpu-v5p': 64x64x64 are more than 65536 devices. Write smaller extents.");
     EXPECT_EQ(
         usage_error("dgx-h100:1x2x3"),
         "machine 'dgx-h100': expected a number of nodes, or nodes x devices, got 1x2x3. Write "
